@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# The everyday commands, over CMake. `make help` lists them.
+SHELL := /bin/bash
+JOBS  ?= $(shell nproc)
+CMAKE ?= cmake
+
+.DEFAULT_GOAL := build
+.PHONY: build debug tsan setup demo test test-debug test-tsan test-long bench fmt lint clean help
+
+build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
+	@$(CMAKE) --build build -j $(JOBS)
+
+debug: build/debug/build.ninja ## the same in build/debug, with address and undefined-behaviour sanitizers
+	@$(CMAKE) --build build/debug -j $(JOBS)
+
+tsan: build/tsan/build.ninja ## the same in build/tsan, with the thread sanitizer
+	@$(CMAKE) --build build/tsan -j $(JOBS)
+
+build/build.ninja:
+	@$(CMAKE) --preset release
+
+build/%/build.ninja:
+	@$(CMAKE) --preset $*
+
+setup: ## install what building and testing need (Debian, Ubuntu): packages, and .venv
+	@tools/setup.sh
+
+demo: setup ## read the text in a picture with a real model
+	@$(MAKE) --no-print-directory build
+	@examples/ocr/run.sh
+
+test: setup ## build twice (release, sanitizers) and run all but the long tests
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory debug
+	@ctest --test-dir build/all-tests -j $(JOBS) --output-on-failure -LE 'long'
+
+test-debug: debug ## the tests of the sanitizer build only
+	@ctest --test-dir build/debug -j $(JOBS) --output-on-failure -LE 'long'
+
+test-tsan: tsan ## the tests of the thread-sanitizer build only
+	@ctest --test-dir build/tsan -j $(JOBS) --output-on-failure -LE 'long'
+
+test-long: setup ## all tests, the long ones too
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory debug
+	@ctest --test-dir build/all-tests -j $(JOBS) --output-on-failure
+
+bench: build ## time the engine
+	@if [ -x bench/run.sh ]; then bench/run.sh; else echo 'bench/run.sh is not there' >&2; exit 1; fi
+
+fmt: ## format the C sources in place and repair line ends
+	@.venv/bin/python tools/checks.py --fix crlf end-of-file clang-format
+
+lint: build ## the audit, the checks and clang-tidy
+	@.venv/bin/python tools/audit.py
+	@.venv/bin/python tools/checks.py
+	@run-clang-tidy -quiet -j $(JOBS) -p build '^$(CURDIR)/(src|cli|examples)/'
+
+clean: ## remove build/
+	@rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
