@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The map of names: entries in insertion order, found through open addressing with linear probing. */
+#include "base/base.h"
+
+enum { FIRST_ENTRIES = 8, SLOTS_PER_ENTRY = 2 };
+
+void map_init(Map *map, const Allocator *allocator) { *map = (Map){.allocator = allocator}; }
+
+/* A slot holds the entry's index + 1; 0 ends a probe. The slot of a removed entry stays and is passed over. */
+static MapEntry *find(const Map *map, Str key, uint64_t hash) {
+    if (map->n_slots == 0) return NULL;
+    size_t mask = map->n_slots - 1;
+    for (size_t i = hash & mask; map->slots[i] != 0; i = (i + 1) & mask) {
+        MapEntry *entry = &map->entries[map->slots[i] - 1];
+        if (entry->hash == hash && entry->value && str_equal(entry->key, key)) return entry;
+    }
+    return NULL;
+}
+
+static void fill_slot(uint32_t *slots, size_t n_slots, uint64_t hash, size_t index) {
+    size_t mask = n_slots - 1, i = hash & mask;
+    while (slots[i] != 0) i = (i + 1) & mask;
+    slots[i] = (uint32_t)index + 1;
+}
+
+/* Moves the living entries together into `to`, which may be the map's own array, and indexes them anew. */
+static void rebuild(Map *map, MapEntry *to, uint32_t *slots, size_t n_slots) {
+    size_t n = 0;
+    for (size_t i = 0; i < map->len; i++) {
+        if (!map->entries[i].value) continue;
+        to[n] = map->entries[i];
+        fill_slot(slots, n_slots, to[n].hash, n);
+        n++;
+    }
+    map->len = n;
+}
+
+static tn_status grow(Map *map) {
+    size_t cap = map->cap ? map->cap * 2 : FIRST_ENTRIES, n_slots = cap * SLOTS_PER_ENTRY;
+    if (cap > UINT32_MAX / 2) return fail(TN_LIMIT, "more than %zu names in one table", map->cap);
+    MapEntry *entries = mem_alloc(map->allocator, cap * sizeof *entries, alignof(MapEntry));
+    uint32_t *slots = entries ? mem_alloc(map->allocator, n_slots * sizeof *slots, alignof(uint32_t)) : NULL;
+    if (!slots) {
+        mem_free(map->allocator, entries, cap * sizeof *entries);
+        return TN_OUT_OF_MEMORY;
+    }
+    size_t len;
+    rebuild(map, entries, slots, n_slots);
+    len = map->len;
+    map_free(map);
+    map->entries = entries;
+    map->slots = slots;
+    map->len = len;
+    map->cap = cap;
+    map->n_slots = n_slots;
+    return TN_OK;
+}
+
+static tn_status make_room(Map *map) {
+    if (map->len < map->cap) return TN_OK;
+    size_t living = 0;
+    for (size_t i = 0; i < map->len; i++) living += map->entries[i].value != NULL;
+    if (map->cap == 0 || living > map->cap / 2) return grow(map);
+    memset(map->slots, 0, map->n_slots * sizeof *map->slots);
+    rebuild(map, map->entries, map->slots, map->n_slots);
+    return TN_OK;
+}
+
+void *map_get(const Map *map, Str key) {
+    if (map->len == 0) return NULL;
+    MapEntry *entry = find(map, key, hash_bytes(key.s, key.n));
+    return entry ? entry->value : NULL;
+}
+
+tn_status map_set(Map *map, Str key, void *value) {
+    assert(value);
+    uint64_t hash = hash_bytes(key.s, key.n);
+    MapEntry *entry = find(map, key, hash);
+    if (entry) {
+        entry->value = value;
+        return TN_OK;
+    }
+    TRY(make_room(map));
+    fill_slot(map->slots, map->n_slots, hash, map->len);
+    map->entries[map->len++] = (MapEntry){key, value, hash};
+    return TN_OK;
+}
+
+void map_remove(Map *map, Str key) {
+    MapEntry *entry = map->len ? find(map, key, hash_bytes(key.s, key.n)) : NULL;
+    if (!entry) return;
+    entry->value = NULL;
+    entry->key = (Str){NULL, 0}; /* the caller may free the key now */
+}
+
+void map_free(Map *map) {
+    mem_free(map->allocator, map->entries, map->cap * sizeof *map->entries);
+    mem_free(map->allocator, map->slots, map->n_slots * sizeof *map->slots);
+    map_init(map, map->allocator);
+}

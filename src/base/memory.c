@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The default allocator, checked allocation, and buffers with a count of owners. */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/asan_int.h"
+
+/* From this size on memory comes from the kernel: it is zero already, pages that are never used cost nothing, and
+   freeing gives them back at once. A sanitizer cannot watch such memory, so under one nothing is that big. */
+#ifdef HAS_ASAN
+#define BIG_SIZE SIZE_MAX
+#else
+#define BIG_SIZE ((size_t)1 << 20)
+#endif
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+static void *map_pages(size_t size, size_t align) {
+    size_t slack = align > page_size() ? align : 0;
+    if (size > PTRDIFF_MAX - slack) return NULL;
+    char *start = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    if (slack == 0) return start;
+    /* Unmaps what lies before and behind the aligned part, so that free need not know of it. */
+    size_t head = -(uintptr_t)start & (align - 1), page = page_size();
+    size_t tail = head + (size + page - 1) / page * page, end = (size + slack + page - 1) / page * page;
+    if (head > 0) munmap(start, head);
+    if (end > tail) munmap(start + tail, end - tail);
+    return start + head;
+}
+
+static void *default_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    if (size >= BIG_SIZE) return map_pages(size, align);
+    void *ptr;
+    if (posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size) != 0) return NULL;
+    return memset(ptr, 0, size);
+}
+
+static void default_free(void *user, void *ptr, size_t size) {
+    (void)user;
+    if (size >= BIG_SIZE) munmap(ptr, size);
+    else free(ptr);
+}
+
+const Allocator allocator_default = {default_alloc, default_free, NULL};
+
+void *mem_alloc(const Allocator *a, size_t size, size_t align) {
+    if (!a) a = &allocator_default;
+    if (size == 0) size = 1;
+    void *ptr = size <= PTRDIFF_MAX ? a->alloc(a->user, size, align) : NULL;
+    if (!ptr) {
+        fail_memory(size);
+        return NULL;
+    }
+    /* The default allocator's memory is zero: touching it again would bring in every page of a big buffer. */
+    return a->alloc == default_alloc ? ptr : memset(ptr, 0, size);
+}
+
+void mem_free(const Allocator *a, void *ptr, size_t size) {
+    if (!a) a = &allocator_default;
+    if (ptr) a->free(a->user, ptr, size == 0 ? 1 : size); /* as mem_alloc asked for it */
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------- */
+
+enum { BUFFER_ALIGN = 64, BUFFER_HEADER = (sizeof(Buffer) + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN };
+
+static void buffer_init(Buffer *buffer, const Allocator *a, void *data, size_t size) {
+    atomic_init(&buffer->references, 1);
+    buffer->data = data;
+    buffer->size = size;
+    buffer->allocator = a;
+}
+
+tn_status buffer_new(const Allocator *a, size_t size, Buffer **out) {
+    *out = NULL;
+    if (size > PTRDIFF_MAX - BUFFER_HEADER) return fail_memory(size);
+    Buffer *buffer = mem_alloc(a, BUFFER_HEADER + size, BUFFER_ALIGN);
+    if (!buffer) return TN_OUT_OF_MEMORY;
+    buffer_init(buffer, a, (uint8_t *)buffer + BUFFER_HEADER, size);
+    *out = buffer;
+    return TN_OK;
+}
+
+static void release_nothing(void *user, void *data, size_t size) { (void)user, (void)data, (void)size; }
+
+tn_status buffer_borrow(const Allocator *a, void *data, size_t size, void (*release)(void *, void *, size_t),
+                        void *user, Buffer **out) {
+    *out = NULL;
+    Buffer *buffer = mem_alloc(a, sizeof *buffer, alignof(Buffer));
+    if (!buffer) return TN_OUT_OF_MEMORY;
+    buffer_init(buffer, a, data, size);
+    buffer->release = release ? release : release_nothing; /* NULL would mean that the data is ours */
+    buffer->user = user;
+    *out = buffer;
+    return TN_OK;
+}
+
+Buffer *buffer_ref(Buffer *buffer) {
+    if (buffer) atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
+    return buffer;
+}
+
+void buffer_unref(Buffer *buffer) {
+    if (!buffer) return;
+    int before = atomic_fetch_sub_explicit(&buffer->references, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before != 1) return;
+    const Allocator *a = buffer->allocator;
+    if (!buffer->release) {
+        mem_free(a, buffer, BUFFER_HEADER + buffer->size);
+        return;
+    }
+    buffer->release(buffer->user, buffer->data, buffer->size);
+    mem_free(a, buffer, sizeof *buffer);
+}
