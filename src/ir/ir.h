@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The intermediate representation: dimensions, types, constants, graphs in SSA form, and what reads, writes, checks
+   and walks them. Data structures first; the functions that make and change them after; then text. One model is
+   changed by one thread at a time. See docs/ir.md for the language and its meaning. */
+#ifndef TENON_IR_IR_H
+#define TENON_IR_IR_H
+
+#include "base/base.h"
+
+typedef struct Model Model;
+typedef struct Graph Graph;
+typedef struct Node Node;
+typedef struct Value Value;
+typedef struct OpSchema OpSchema;
+
+/* ---- dimensions (dim.c) -------------------------------------------------------------------------------------- */
+
+/* One size, or one integer that decides a size. Above DIM_EXPR_END it is that number (negative ones included); below,
+   an expression of the model's table. Concrete shapes therefore need no table and no allocation. */
+typedef int64_t Dim;
+#define DIM_UNKNOWN INT64_MIN
+#define DIM_EXPR_END (INT64_MIN + ((int64_t)1 << 32))
+static inline bool dim_is_const(Dim d) { return d >= DIM_EXPR_END; }
+
+typedef enum DimOp {
+    DIM_SYMBOL, DIM_ADD, DIM_SUB, DIM_MUL, DIM_FLOORDIV, DIM_CEILDIV, DIM_MOD, DIM_MIN, DIM_MAX
+} DimOp;
+typedef struct DimExpr {
+    DimOp op;
+    uint16_t depth, size; /* of the expression as a tree; bounded, so recursion over it is safe */
+    Dim a, b; /* operands; unused for a symbol */
+    Str name; /* of a symbol */
+} DimExpr;
+typedef struct DimTable {
+    Arena *arena;
+    VEC(DimExpr) exprs;
+    Map symbols;         /* name -> index + 1 */
+    uint32_t *slots;     /* hash of expressions */
+    size_t n_slots;
+} DimTable;
+
+/* A model's table is ready; these are for tables of one's own. */
+void dim_table_init(DimTable *table, Arena *arena);
+void dim_table_free(DimTable *table); /* what is not on the arena */
+/* The symbol of that name, made on first use. DIM_UNKNOWN when memory is out (the diagnostic is set). */
+Dim dim_symbol(DimTable *table, Str name);
+/* a op b, simplified: constants folded (overflow or division by zero gives DIM_UNKNOWN), sums and products put in a
+   canonical order, x+0, x*1, x-x, (x*c)/c and the like removed. Equal results are equal numbers. An unknown operand
+   gives DIM_UNKNOWN. A NULL table may be used when both are constant. */
+Dim dim_make(DimTable *table, DimOp op, Dim a, Dim b);
+static inline Dim dim_add(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_ADD, a, b); }
+static inline Dim dim_sub(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_SUB, a, b); }
+static inline Dim dim_mul(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_MUL, a, b); }
+static inline Dim dim_floordiv(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_FLOORDIV, a, b); }
+static inline Dim dim_ceildiv(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_CEILDIV, a, b); }
+/* NULL for constants and DIM_UNKNOWN. */
+const DimExpr *dim_expr(const DimTable *table, Dim d);
+/* Values of symbols, to evaluate expressions for concrete inputs. `lookup` gives DIM_UNKNOWN for an unbound symbol. */
+Dim dim_eval(const DimTable *table, Dim d, Dim (*lookup)(void *user, Str symbol), void *user);
+/* The same expression in another table. */
+Dim dim_import(DimTable *into, const DimTable *from, Dim d);
+/* `batch*2`, `(h + 1)/2`, `?`. What is printed:
+     sum     = product { ("+" | "-") product }       with a space on both sides of the sign
+     product = atom { ("*" | "/") atom }             / rounds down; all operators bind to the left
+     atom    = integer (may be negative) | name | "(" sum ")"
+             | ("min" | "max" | "mod" | "ceildiv") "(" sum ", " sum ")"
+     name    = as everywhere in the language: plain, or in double quotes (those four words always)
+   and `?` by itself for DIM_UNKNOWN. Making what was printed again with dim_make gives the same number. */
+void dim_print(const DimTable *table, Dim d, Text *out);
+
+/* ---- shapes and types (type.c) ------------------------------------------------------------------------------- */
+
+/* Logical sizes. rank -1: not even the rank is known. */
+typedef struct Shape {
+    int32_t rank;
+    Dim dims[TN_MAX_RANK];
+} Shape;
+bool shape_equal(const Shape *a, const Shape *b);     /* same rank, same dims; unknown equals unknown */
+bool shape_is_known(const Shape *s);                  /* every dim is a constant >= 0 */
+Shape shape_make(int rank, const int64_t *dims);
+Shape shape_unknown(void);
+
+typedef enum TypeKind { TYPE_TENSOR, TYPE_SEQUENCE, TYPE_OPTIONAL, TYPE_MAP } TypeKind;
+
+/* How logical positions lie in memory: dimensions in the order `perm`, then `block` consecutive positions of
+   dimension `block_axis` innermost (block 0: none). A NULL layout is row-major. */
+typedef struct Layout {
+    int32_t rank, block_axis;
+    int64_t block;
+    int8_t perm[TN_MAX_RANK];
+} Layout;
+
+/* real = (stored - zero) * scale, one (scale, zero) a tensor (axis -1), a slice of `axis`, or a block of it. */
+typedef struct Quant {
+    int32_t axis;
+    int64_t block; /* 0: none */
+    size_t n;
+    const float *scales;
+    const int64_t *zeros; /* never NULL in an interned type */
+} Quant;
+
+/* Interned: equal types of one model are the same pointer. */
+typedef struct Type {
+    TypeKind kind;
+    tn_dtype dtype; /* of a tensor; of a map's key. TN_UNDEFINED: not known */
+    Shape shape;    /* of a tensor */
+    const Layout *layout;
+    const Quant *quant;
+    const struct Type *elem; /* of a sequence, optional, map value */
+    uint64_t hash;
+} Type;
+
+/* Each returns NULL with the diagnostic set when memory is out. */
+const Type *type_intern(Model *model, const Type *type); /* copies, layout and quant included */
+const Type *type_tensor(Model *model, tn_dtype dtype, const Shape *shape);
+const Type *type_of_kind(Model *model, TypeKind kind, const Type *elem);
+/* The more precise of what both say; TN_SHAPE when they contradict. Symbols give way to numbers. */
+tn_status type_merge(Model *model, const Type *a, const Type *b, const Type **out);
+/* f32[batch,3,224,224]. What is printed:
+     type   = dtype "[" (dims separated by "," | "*") "]" [layout] [quant]    `*`: rank unknown; dtype may be `?`
+            | "?" | "seq(" type ")" | "opt(" type ")" | "map(" dtype ", " type ")"
+     layout = " @[" perm separated by "," [";" axis ":" block] "]"
+     quant  = " quant(scale=[...]" [", zero=[...]"] [", axis=" axis] [", block=" block] ")" */
+void type_print(const Model *model, const Type *type, Text *out);
+
+/* ---- tensors (tensor.c) -------------------------------------------------------------------------------------- */
+
+/* A strided reading of memory; strides and offset count elements. Of constants it owns the payload. */
+typedef struct Tensor {
+    tn_dtype dtype;
+    int32_t rank;
+    int64_t dims[TN_MAX_RANK];
+    int64_t strides[TN_MAX_RANK];
+    int64_t offset;
+    void *data;     /* NULL: shape known, bytes not (yet) there, unless the tensor is empty */
+    Buffer *buffer; /* a counted reference that keeps `data`, or NULL where somebody else owns it */
+} Tensor;
+
+int64_t tensor_count(const Tensor *t);
+bool tensor_is_dense(const Tensor *t);                 /* row-major without gaps */
+void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims); /* strides, offset 0; no data */
+/* A dense tensor on a fresh buffer: TN_LIMIT beyond max_bytes. */
+tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
+void tensor_release(Tensor *t);                        /* drops the buffer; strings drop their references */
+/* All n integers of a small integer tensor (any integer dtype or BOOL), row-major; TN_SHAPE when there are more than
+   max, TN_INVALID_ARGUMENT when the type is another or the bytes are not there. */
+tn_status tensor_ints(const Tensor *t, int64_t *out, int64_t max, int64_t *n);
+/* Address of the element at `offset` when strides are dense and the type takes whole bytes. */
+static inline void *tensor_bytes(const Tensor *t) {
+    return t->data ? (char *)t->data + t->offset * dtype_size(t->dtype) : NULL;
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------------- */
+
+typedef enum AttrKind {
+    ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_TENSOR, ATTR_GRAPH, ATTR_TYPE,
+    ATTR_INTS, ATTR_FLOATS, ATTR_STRINGS, ATTR_TENSORS, ATTR_GRAPHS, ATTR_TYPES,
+    ATTR_INT_LISTS /* a list of lists: regions */
+} AttrKind;
+
+typedef struct IntList {
+    const int64_t *data;
+    size_t n;
+} IntList;
+
+typedef struct Attr {
+    Str name; /* interned */
+    AttrKind kind;
+    size_t n; /* of a list */
+    union {
+        int64_t i;
+        float f;
+        Str s;
+        Tensor *tensor;
+        Graph *graph;
+        const Type *type;
+        const int64_t *ints;
+        const float *floats;
+        const Str *strings;
+        Tensor **tensors;
+        Graph **graphs;
+        const Type **types;
+        const IntList *lists;
+    };
+} Attr;
+
+/* ---- graphs (graph.c) ---------------------------------------------------------------------------------------- */
+
+/* One reading of a value: by a node, or by the graph's outputs (then `user` is the graph's `ret` node). */
+typedef struct Use {
+    Value *value; /* NULL: an optional operand that is absent */
+    Node *user;
+    struct Use *prev, *next; /* of the value's list */
+} Use;
+
+struct Value {
+    const Type *type; /* never NULL; a tensor of unknown dtype and rank says nothing */
+    Str name;         /* interned, unique in its model unless empty; names of graph inputs and outputs are API */
+    Node *def;        /* NULL: a graph input */
+    Graph *graph;
+    uint32_t index;   /* among the node's results or the graph's inputs */
+    uint32_t id;      /* dense in the model, for side tables */
+    Use *uses;
+};
+
+struct Node {
+    const OpSchema *op;
+    Graph *graph;       /* that it stands in or, before it is inserted, was made for; NULL: erased */
+    Node *prev, *next;
+    Str loc;            /* the node's name in the model it came from; interned */
+    uint32_t id;        /* dense in the model */
+    uint32_t n_operands, n_results, n_attrs;
+    Use *operands;
+    Value **results;
+    Attr *attrs;        /* sorted by name */
+    uint64_t order;     /* increases along the list, 0: not in it; see node_comes_before */
+};
+
+struct Graph {
+    Model *model;
+    Node *owner;        /* the node that nests this graph; NULL for a root */
+    Str name;
+    VEC(Value *) inputs;
+    Node *first, *last; /* in an order where operands stand before users */
+    Node *ret;          /* its operands are the graph's outputs; not in the list, comes after all; op_return */
+    size_t n_nodes;
+    VEC(Str) output_names;      /* API names of the outputs; may differ from the values' names */
+    VEC(Tensor *) defaults;     /* of inputs that need not be given; shorter than inputs, or NULL, where there is none */
+};
+
+struct Model {
+    Context *ctx;
+    Arena arena;         /* everything below but constant payloads */
+    DimTable dims;
+    Map strings;         /* interned text */
+    VEC(const Type *) types;
+    uint32_t *type_slots;
+    size_t n_type_slots;
+    const Type *type_any; /* tensor of unknown dtype and rank */
+    Graph *main;
+    uint32_t n_values, n_nodes; /* ids given so far */
+    Map value_names;     /* name -> Value, to keep names unique */
+    VEC(Tensor *) tensors; /* every constant payload, released with the model */
+    VEC(Buffer *) buffers; /* mapped files that payloads point into */
+    Str file;            /* where it was read from, for messages; may be empty */
+    VEC(Str) metadata;   /* key, value, key, value ...: producer, description, the model's own properties */
+};
+
+tn_status model_new(Context *ctx, Model **out);
+void model_free(Model *model); /* NULL is ignored */
+/* Interned copy; the same text is the same pointer. {NULL,0} when memory is out. */
+Str model_str(Model *model, Str s);
+/* The model keeps the buffer (takes one reference). */
+tn_status model_keep(Model *model, Buffer *buffer);
+/* A payload owned by the model, filled by the caller. */
+tn_status model_tensor(Model *model, Tensor **out);
+tn_status model_set_metadata(Model *model, Str key, Str value);
+Str model_metadata(const Model *model, Str key); /* {NULL,0} when absent */
+/* Renumbers values and nodes densely in program order, nested graphs included. */
+tn_status model_compact_ids(Model *model);
+
+/* A root graph, or one nested in `owner` (which must then hold it in an attribute). */
+tn_status graph_new(Model *model, Node *owner, Str name, Graph **out);
+tn_status graph_add_input(Graph *graph, Str name, const Type *type, Value **out);
+/* What input i is when nobody gives it (ONNX: an initialiser that is also an input). The payload is the model's. */
+tn_status graph_set_input_default(Graph *graph, size_t i, Tensor *payload);
+Tensor *graph_input_default(const Graph *graph, size_t i); /* NULL: the input must be given */
+/* Appends an output; `name` empty: the value's name. */
+tn_status graph_add_output(Graph *graph, Value *value, Str name);
+static inline size_t graph_n_outputs(const Graph *g) { return g->ret->n_operands; }
+static inline Value *graph_output(const Graph *g, size_t i) { return g->ret->operands[i].value; }
+int graph_depth(const Graph *graph); /* 0 for a root */
+
+/* A node outside any graph list, for `graph`. Results have the type that says nothing and no name. */
+tn_status node_new(Graph *graph, const OpSchema *op, Value *const *operands, size_t n_operands, size_t n_results,
+                   Node **out);
+static inline bool node_is_placed(const Node *n) { return n->graph && n->order; }
+void node_append(Node *node);                    /* at the end of the graph that it was made for */
+void node_insert_before(Node *node, Node *place); /* place is in a graph */
+/* Detaches operands and leaves the list. Its results must have no uses (asserted). Nested graphs go with it. */
+void node_erase(Node *node);
+void node_move_before(Node *node, Node *place);
+tn_status node_set_operand(Node *node, size_t i, Value *value); /* value may be NULL */
+tn_status node_add_operand(Node *node, Value *value);
+void node_truncate_operands(Node *node, size_t n);
+/* Both in one graph. */
+bool node_comes_before(const Node *a, const Node *b);
+static inline Value *node_operand(const Node *n, size_t i) { return i < n->n_operands ? n->operands[i].value : NULL; }
+static inline Value *node_result(const Node *n, size_t i) { return i < n->n_results ? n->results[i] : NULL; }
+
+/* Fills the current diagnostic's node: its location, or the name of its first named result, and its op. */
+void node_blame(const Node *node);
+
+/* Attributes: setting copies into the model's arena (tensors and graphs are kept by pointer; a graph's owner becomes
+   the node). */
+const Attr *node_attr(const Node *node, Str name); /* NULL when absent; the schema's default is not consulted */
+tn_status node_set_attr(Node *node, const Attr *attr);
+void node_remove_attr(Node *node, Str name);
+tn_status node_set_int(Node *node, const char *name, int64_t value);
+tn_status node_set_float(Node *node, const char *name, float value);
+tn_status node_set_string(Node *node, const char *name, Str value);
+tn_status node_set_ints(Node *node, const char *name, const int64_t *values, size_t n);
+tn_status node_set_tensor(Node *node, const char *name, Tensor *value);
+tn_status node_set_graph(Node *node, const char *name, Graph *graph);
+/* The k-th nested graph of a node in attribute order, list attributes included; NULL beyond the last. */
+Graph *node_graph(const Node *node, size_t k);
+
+/* Makes `name` the value's; a name that is taken gets a suffix. */
+tn_status value_set_name(Value *value, Str name);
+void value_replace(Value *old, Value *with); /* every use; O(uses) */
+bool value_has_one_use(const Value *value);
+/* A Const node's payload, else NULL. */
+const Tensor *value_constant(const Value *value);
+/* Whether `value` may be read by a node of `graph` (defined there, or in a graph around it). */
+bool value_visible_in(const Value *value, const Graph *graph);
+
+/* Const nodes. The payload is kept by pointer. */
+tn_status const_new(Graph *graph, Tensor *payload, Str name, Node **out); /* not inserted yet */
+tn_status const_ints(Graph *graph, const int64_t *values, int64_t n, bool scalar, Value **out); /* appended; i64 */
+
+/* A deep copy of a graph (nodes, nested graphs) into `into`'s end with inputs bound to `bindings`; outputs are
+   returned. Payloads are shared. For inlining functions and cloning models. */
+tn_status graph_inline(const Graph *source, Graph *into, Value *const *bindings, Value **outputs);
+/* A whole copy in a new arena; payload buffers are shared. */
+tn_status model_clone(const Model *model, Model **out);
+
+/* ---- op schemas ---------------------------------------------------------------------------------------------- */
+
+typedef struct InferCtx InferCtx;   /* ops/op.h */
+typedef struct RegionCtx RegionCtx; /* ops/op.h */
+typedef struct KernelCtx KernelCtx; /* ops/op.h */
+
+/* Sets of element types, and of kinds that are no tensor. */
+typedef uint64_t TypeSet;
+#define TS(dtype) ((TypeSet)1 << (dtype))
+#define TS_SEQUENCE ((TypeSet)1 << 60)
+#define TS_OPTIONAL ((TypeSet)1 << 61)
+#define TS_MAP ((TypeSet)1 << 62)
+#define TS_FLOAT (TS(TN_F32) | TS(TN_F64) | TS(TN_F16) | TS(TN_BF16))
+#define TS_F8 (TS(TN_F8E4M3FN) | TS(TN_F8E4M3FNUZ) | TS(TN_F8E5M2) | TS(TN_F8E5M2FNUZ) | TS(TN_F8E8M0))
+#define TS_SIGNED (TS(TN_I8) | TS(TN_I16) | TS(TN_I32) | TS(TN_I64))
+#define TS_UNSIGNED (TS(TN_U8) | TS(TN_U16) | TS(TN_U32) | TS(TN_U64))
+#define TS_INT (TS_SIGNED | TS_UNSIGNED)
+#define TS_SUBBYTE (TS(TN_U4) | TS(TN_I4) | TS(TN_F4E2M1) | TS(TN_U2) | TS(TN_I2))
+#define TS_COMPLEX (TS(TN_C64) | TS(TN_C128))
+#define TS_NUMERIC (TS_FLOAT | TS_INT)
+#define TS_ALL_TENSOR                                                                                                \
+    (TS_NUMERIC | TS_F8 | TS_SUBBYTE | TS_COMPLEX | TS(TN_BOOL) | TS(TN_STRING))
+#define TS_ANY (TS_ALL_TENSOR | TS_SEQUENCE | TS_OPTIONAL | TS_MAP)
+
+enum { OPERAND_OPTIONAL = 1, OPERAND_VARIADIC = 2 /* the last one only: one or more (zero with OPTIONAL) */ };
+typedef struct OperandSpec {
+    const char *name;
+    TypeSet types;
+    char group; /* operands with the same non-zero letter have the same element type */
+    uint8_t flags;
+} OperandSpec;
+
+enum { ATTR_REQUIRED = 1 };
+typedef struct AttrSpec {
+    const char *name;
+    AttrKind kind;
+    uint8_t flags;
+    int64_t i;      /* defaults, by kind; a list's default is empty */
+    double f;
+    const char *s;
+} AttrSpec;
+
+typedef enum OpKind { OP_ATOMIC, OP_DEFORMABLE, OP_COMPOSITE, OP_HOST } OpKind;
+
+enum {
+    OP_COMMUTATIVE = 1,      /* the first two operands may be swapped */
+    OP_ELEMENTWISE = 2,      /* each result element depends on the broadcast operands' elements at its position only */
+    OP_RANDOM = 4,           /* never folded, never shared */
+    OP_CONTROL = 8,          /* runs nested graphs */
+    OP_DYNAMIC_OUT = 16,     /* a result's shape depends on contents even when all of content_inputs are known */
+    OP_OVERWRITES0 = 64,     /* result 0 may lie in operand 0's memory, although it is not element-wise */
+    OP_ALL_ATTRS = 32,       /* attributes are not checked against the list (constants, sub-graphs) */
+};
+
+#define OP_MAX_INPUTS 32
+#define OP_MAX_OUTPUTS 32
+
+/* Everything that is true of an op, whatever runs it. Declared here since verifying and parsing need it, filled in by
+   src/ops, one file an op. */
+struct OpSchema {
+    const char *domain; /* NULL: ONNX's own; "tn": Tenon's; "com.microsoft", "ai.onnx.ml" ... */
+    const char *name;
+    const char *summary; /* one line for `tenon ops` */
+    OpKind kind;
+    uint32_t flags;
+    OperandSpec inputs[14];
+    OperandSpec outputs[8];
+    AttrSpec attrs[20];
+    /* Bit i: the contents of input i decide the results' shapes or regions. */
+    uint32_t content_inputs;
+    /* Bit i: only the shape of input i is read, never its bytes. */
+    uint32_t shape_inputs;
+    /* Result types and shapes from operand types, shapes and (where known) contents. The element type of a result
+       whose spec has a group letter is already set when this is called. NULL: results are like operand 0. */
+    tn_status (*infer)(InferCtx *c);
+    /* The results as regions of the operands; may decline. For ops that only move data. */
+    tn_status (*regions)(RegionCtx *c);
+    /* Plain, obviously right, any strides of operands; results are dense. */
+    tn_status (*reference)(KernelCtx *c);
+    /* Floating-point operations of one run on concrete shapes, NULL: one for each result element. */
+    double (*flops)(const Node *node, const Shape *in, const Shape *out);
+};
+
+/* What graph outputs are operands of; in no table. */
+extern const OpSchema op_return;
+/* NULL when there is no such op. An empty domain and "ai.onnx" are the same. */
+const OpSchema *op_find(Str domain, Str name);
+const OpSchema *const *op_table(size_t *n); /* sorted by domain, then name */
+/* The schema's attribute, or NULL. */
+const AttrSpec *op_attr_spec(const OpSchema *op, Str name);
+/* Specs of operand and result i, the variadic last one repeated; NULL beyond. */
+const OperandSpec *op_input_spec(const OpSchema *op, size_t i);
+const OperandSpec *op_output_spec(const OpSchema *op, size_t i);
+/* "com.microsoft.QGemm", "Conv": the name in text. */
+void op_print_name(const OpSchema *op, Text *out);
+
+/* Values of attributes, the schema's default where the node has none. For attributes that the schema declares. */
+bool attr_present(const Node *node, const char *name);
+int64_t attr_int(const Node *node, const char *name);
+double attr_float(const Node *node, const char *name);
+Str attr_string(const Node *node, const char *name);
+bool attr_string_is(const Node *node, const char *name, const char *value);
+IntList attr_ints(const Node *node, const char *name); /* empty when absent */
+const Attr *attr_get(const Node *node, const char *name); /* NULL when absent */
+const Tensor *attr_tensor(const Node *node, const char *name);
+Graph *attr_graph(const Node *node, const char *name);
+
+/* ---- checking (verify.c) ------------------------------------------------------------------------------------- */
+
+/* One node by itself: operand and result counts, required operands, element types against the schema and its groups,
+   attributes known, present where required and of the right kind. Readers call it for each node they make. */
+tn_status node_check(const Node *node);
+/* The whole model: the above for each node, use lists and definitions agree, definitions stand before uses, captures
+   come from graphs around, names are unique, nested graphs are owned by their node, no cycle, ids in range. */
+tn_status model_verify(const Model *model);
+
+/* ---- walking (visit.c, mutate.c) ----------------------------------------------------------------------------- */
+
+/* Operands before users, each node once, nested graphs before the node that owns them; own stack, so depth and length
+   do not matter. `count` is how often the walk reached the object. A call-back's error stops the walk. */
+typedef struct Visitor Visitor;
+typedef tn_status (*VisitNodeFn)(Visitor *v, Node *node);
+struct Visitor {
+    const struct VisitOp {
+        const char *op; /* "Add", "com.microsoft.QGemm" */
+        VisitNodeFn fn;
+    } *ops;             /* ends with a NULL op */
+    VisitNodeFn node;   /* default for ops that are not in the table */
+    VisitNodeFn constant; /* Const nodes; NULL: like other nodes */
+    tn_status (*input)(Visitor *v, Value *value);
+    tn_status (*graph)(Visitor *v, Graph *graph);
+    tn_status (*location)(Visitor *v, Str loc);
+    tn_status (*type)(Visitor *v, const Type *type);
+    void *user;         /* the caller's context and result */
+    uint32_t count;     /* while a call-back runs: how often its object was reached: types and locations so far, values
+                           and nodes of visit_value in all, of the other two always 1 */
+    bool (*descend)(Visitor *v, const Node *node); /* into its nested graphs? NULL: yes */
+};
+tn_status visit_model(Model *model, Visitor *v);
+tn_status visit_graph(Graph *graph, Visitor *v);
+tn_status visit_value(Value *value, Visitor *v); /* what the value depends on, up to graph inputs */
+
+/* Rebuilds a model: for each node in order, one before what is nested in it, `node` may return the same values (then
+   nothing changes), or others that it built. When nothing changes at all *out is `model` itself, else a new model. */
+typedef struct Mutator Mutator;
+struct Mutator {
+    /* `operands` are the already rebuilt operands in the graph under construction; sets `results` (n_results of
+       them) to new values and *changed, or leaves *changed false to have the node copied as it is. A result that
+       nobody reads may stay NULL. What is nested in a changed node is not rebuilt. */
+    tn_status (*node)(Mutator *m, const Node *node, Graph *into, Value *const *operands, Value **results,
+                      bool *changed);
+    void *user;
+};
+tn_status mutate_model(Model *model, Mutator *m, Model **out);
+
+/* ---- text (print.c, lex.c, parse.c, dot.c) ------------------------------------------------------------------- */
+
+typedef struct PrintOptions {
+    /* Called for constants too big for the text: writes a reference such as @"weights.safetensors:name" to `out`, or
+       leaves it empty to have the data printed in full. NULL: an elision `...` that does not parse back. */
+    tn_status (*constant)(void *user, const Tensor *payload, const Value *value, Text *out);
+    void *user;
+    size_t inline_elements; /* constants of at most this many elements are always printed in full; 0: 16 */
+    bool no_types;          /* leaves out result types that inference finds again */
+} PrintOptions;
+tn_status model_print(const Model *model, const PrintOptions *options, Text *out);
+tn_status graph_print(const Graph *graph, const PrintOptions *options, Text *out);
+/* `value` as a fragment: what it depends on, its free variables declared first, the last expression unnamed. */
+tn_status value_print(const Value *value, const PrintOptions *options, Text *out);
+tn_status node_print(const Node *node, const PrintOptions *options, Text *out); /* one line */
+
+typedef struct ParseOptions {
+    /* Resolves @"file:key" to a payload. NULL: such a reference is an error. */
+    tn_status (*constant)(void *user, Model *model, Str file, Str key, Tensor *payload);
+    void *user;
+} ParseOptions;
+/* Errors name line and column. */
+tn_status model_parse(Context *ctx, Str text, const ParseOptions *options, Str file, Model **out);
+
+/* Graphviz: ops yellow boxes, values ellipses. */
+tn_status model_dot(const Model *model, Text *out);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an op's schema says about attributes and operands. */
+#include <stdio.h>
+
+#include "ir/ir_int.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+const OpSchema op_return = {
+    .domain = "tn",
+    .name = "Return",
+    .summary = "The outputs of a graph",
+    .kind = OP_HOST,
+    .flags = OP_ALL_ATTRS,
+    .inputs = {{"outputs", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
+};
+
+bool op_is_constant(const OpSchema *op) {
+    return op->domain && strcmp(op->name, "Const") == 0 && strcmp(op->domain, "tn") == 0;
+}
+
+const AttrSpec *op_attr_spec(const OpSchema *op, Str name) {
+    for (size_t i = 0; i < LENGTH(op->attrs) && op->attrs[i].name; i++)
+        if (str_equal(name, str_of(op->attrs[i].name))) return &op->attrs[i];
+    return NULL;
+}
+
+static const OperandSpec *spec_at(const OperandSpec *specs, size_t max, size_t i) {
+    size_t n = 0;
+    while (n < max && specs[n].name) n++;
+    if (i < n) return &specs[i];
+    return n > 0 && (specs[n - 1].flags & OPERAND_VARIADIC) ? &specs[n - 1] : NULL;
+}
+
+const OperandSpec *op_input_spec(const OpSchema *op, size_t i) { return spec_at(op->inputs, LENGTH(op->inputs), i); }
+const OperandSpec *op_output_spec(const OpSchema *op, size_t i) { return spec_at(op->outputs, LENGTH(op->outputs), i); }
+
+/* Const is part of the language, so it has no prefix. */
+static const char *prefix(const OpSchema *op) { return op->domain && !op_is_constant(op) ? op->domain : ""; }
+
+void op_print_name(const OpSchema *op, Text *out) {
+    text_puts(out, prefix(op));
+    if (*prefix(op)) text_puts(out, ".");
+    text_puts(out, op->name);
+}
+
+const char *op_full_name(const OpSchema *op, char *buffer, size_t size) {
+    snprintf(buffer, size, "%s%s%s", prefix(op), *prefix(op) ? "." : "", op->name);
+    return buffer;
+}
+
+/* ---- values of attributes, with the schema's defaults ---------------------------------------------------------- */
+
+const Attr *attr_get(const Node *node, const char *name) { return node_attr(node, str_of(name)); }
+
+bool attr_present(const Node *node, const char *name) { return attr_get(node, name) != NULL; }
+
+static const Attr *attr_of_kind(const Node *node, const char *name, AttrKind kind) {
+    const Attr *a = attr_get(node, name);
+    return a && a->kind == kind ? a : NULL;
+}
+
+int64_t attr_int(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_INT);
+    if (a) return a->i;
+    const AttrSpec *spec = op_attr_spec(node->op, str_of(name));
+    return spec ? spec->i : 0;
+}
+
+double attr_float(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_FLOAT);
+    if (a) return (double)a->f;
+    const AttrSpec *spec = op_attr_spec(node->op, str_of(name));
+    return spec ? spec->f : 0;
+}
+
+Str attr_string(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_STRING);
+    if (a) return a->s;
+    const AttrSpec *spec = op_attr_spec(node->op, str_of(name));
+    return str_of(spec && spec->s ? spec->s : "");
+}
+
+bool attr_string_is(const Node *node, const char *name, const char *value) {
+    return str_equal(attr_string(node, name), str_of(value));
+}
+
+IntList attr_ints(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_INTS);
+    return a ? (IntList){a->ints, a->n} : (IntList){NULL, 0};
+}
+
+const Tensor *attr_tensor(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_TENSOR);
+    return a ? a->tensor : NULL;
+}
+
+Graph *attr_graph(const Node *node, const char *name) {
+    const Attr *a = attr_of_kind(node, name, ATTR_GRAPH);
+    return a ? a->graph : NULL;
+}

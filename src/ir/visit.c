@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Visitors: call-backs by op, for all of a graph or for what one value depends on. */
+#include "ir/ir_int.h"
+
+typedef struct Visit {
+    Visitor *visitor;
+    const Allocator *allocator;
+    PtrMap by_op;   /* schema -> index in the table + 1 */
+    PtrMap reached; /* types, locations, nodes, inputs -> how often */
+} Visit;
+
+/* "com.microsoft.QGemm": the domain ends at the last point. */
+static const OpSchema *find_op(const char *name) {
+    const char *point = strrchr(name, '.');
+    Str domain = point ? (Str){name, (size_t)(point - name)} : (Str){NULL, 0};
+    return op_find(domain, str_of(point ? point + 1 : name));
+}
+
+static tn_status visit_begin(Visit *visit, Visitor *visitor, const Model *model) {
+    const Allocator *a = model_allocator(model);
+    *visit = (Visit){.visitor = visitor, .allocator = a, .by_op = {.allocator = a}, .reached = {.allocator = a}};
+    for (size_t i = 0; visitor->ops && visitor->ops[i].op; i++) {
+        const OpSchema *op = find_op(visitor->ops[i].op);
+        if (!op) return fail(TN_NOT_FOUND, "a visitor is for the op \"%s\", which does not exist", visitor->ops[i].op);
+        TRY(ptrmap_set(&visit->by_op, op, (void *)(uintptr_t)(i + 1)));
+    }
+    return TN_OK;
+}
+
+static void visit_end(Visit *visit) {
+    ptrmap_free(&visit->by_op);
+    ptrmap_free(&visit->reached);
+}
+
+static tn_status reach(Visit *visit, const void *object, uint32_t *count) {
+    PtrMapSlot *slot = ptrmap_find(&visit->reached, object);
+    *count = slot ? (uint32_t)(uintptr_t)slot->value + 1 : 1;
+    if (!slot) return ptrmap_set(&visit->reached, object, (void *)(uintptr_t)1);
+    slot->value = (void *)(uintptr_t)*count;
+    return TN_OK;
+}
+
+/* ---- call-backs ---------------------------------------------------------------------------------------------- */
+
+static tn_status call_type(Visit *visit, const Type *type) {
+    if (!visit->visitor->type) return TN_OK;
+    TRY(reach(visit, type, &visit->visitor->count));
+    return visit->visitor->type(visit->visitor, type);
+}
+
+static tn_status call_location(Visit *visit, Str loc) {
+    if (!visit->visitor->location || loc.n == 0) return TN_OK;
+    TRY(reach(visit, loc.s, &visit->visitor->count)); /* interned */
+    return visit->visitor->location(visit->visitor, loc);
+}
+
+static tn_status call_input(Visit *visit, Value *value, uint32_t count) {
+    TRY(call_type(visit, value->type));
+    visit->visitor->count = count;
+    return visit->visitor->input ? visit->visitor->input(visit->visitor, value) : TN_OK;
+}
+
+static tn_status call_graph(Visit *visit, Graph *graph) {
+    visit->visitor->count = 1;
+    return visit->visitor->graph ? visit->visitor->graph(visit->visitor, graph) : TN_OK;
+}
+
+static VisitNodeFn function_for(const Visit *visit, const Node *node) {
+    const Visitor *visitor = visit->visitor;
+    if (visitor->constant && op_is_constant(node->op)) return visitor->constant;
+    const PtrMapSlot *slot = ptrmap_find(&visit->by_op, node->op);
+    return slot ? visitor->ops[(uintptr_t)slot->value - 1].fn : visitor->node;
+}
+
+static tn_status call_node(Visit *visit, Node *node, uint32_t count) {
+    TRY(call_location(visit, node->loc));
+    for (uint32_t i = 0; i < node->n_results; i++) TRY(call_type(visit, node->results[i]->type));
+    VisitNodeFn fn = function_for(visit, node);
+    visit->visitor->count = count;
+    return fn ? fn(visit->visitor, node) : TN_OK;
+}
+
+/* ---- all of a graph ------------------------------------------------------------------------------------------ */
+
+static tn_status on_event(Visit *visit, Walk *walk, WalkEvent event) {
+    Visitor *visitor = visit->visitor;
+    if (event == WALK_BEFORE) walk->skip_nested = visitor->descend && !visitor->descend(visitor, walk->node);
+    if (event == WALK_AFTER) return call_node(visit, walk->node, 1);
+    if (event != WALK_ENTER) return TN_OK;
+    const Graph *graph = walk->graph;
+    TRY(call_graph(visit, walk->graph));
+    for (size_t i = 0; i < graph->inputs.len; i++) TRY(call_input(visit, graph->inputs.data[i], 1));
+    return TN_OK;
+}
+
+tn_status visit_graph(Graph *graph, Visitor *visitor) {
+    Visit visit;
+    Walk walk;
+    WalkEvent event = WALK_ENTER;
+    tn_status status = visit_begin(&visit, visitor, graph->model);
+    walk_init(&walk, visit.allocator, graph);
+    while (status == TN_OK && event != WALK_END) {
+        status = walk_next(&walk, &event);
+        if (status == TN_OK) status = on_event(&visit, &walk, event);
+    }
+    walk_free(&walk);
+    visit_end(&visit);
+    return status;
+}
+
+tn_status visit_model(Model *model, Visitor *visitor) { return visit_graph(model->main, visitor); }
+
+/* ---- what a value depends on --------------------------------------------------------------------------------- */
+
+/* First the order is found and counted, then the call-backs run: so they may erase the node that they are given, and
+   know how often it is read. */
+typedef struct VisitItem {
+    enum { ITEM_GRAPH, ITEM_INPUT, ITEM_NODE } kind;
+    void *object;
+} VisitItem;
+
+typedef struct Frame {
+    Node *node;
+    bool hidden; /* in a graph that is not descended into: what it reads counts, itself it is not shown */
+    bool hide_nested;
+    uint32_t operand; /* the next to look at */
+    uint32_t attr;    /* the next nested graph */
+    size_t item;
+    Graph *graph;    /* the nested graph being looked at, or NULL */
+    Node *next;      /* its next node */
+    uint32_t output; /* its next output */
+} Frame;
+
+typedef struct Search {
+    Visit visit;
+    VEC(Frame) stack;
+    VEC(VisitItem) order;
+} Search;
+
+static tn_status show(Search *s, int kind, void *object, bool hidden) {
+    return hidden ? TN_OK : vec_push(s->visit.allocator, &s->order, (VisitItem){kind, object});
+}
+
+static tn_status reach_node(Search *s, Node *node, bool hidden) {
+    uint32_t count;
+    TRY(reach(&s->visit, node, &count));
+    if (count > 1) return TN_OK;
+    return vec_push(s->visit.allocator, &s->stack, (Frame){.node = node, .hidden = hidden});
+}
+
+/* A node of a hidden graph is reached through its list before anything reads it, so what is new here is not hidden. */
+static tn_status reach_value(Search *s, Value *value) {
+    uint32_t count;
+    if (!value) return TN_OK;
+    if (value->def) return reach_node(s, value->def, false);
+    TRY(reach(&s->visit, value, &count));
+    return show(s, ITEM_INPUT, value, count > 1);
+}
+
+static tn_status enter_nested(Search *s, Frame *frame, Graph *graph) {
+    uint32_t count;
+    const Visitor *visitor = s->visit.visitor;
+    frame->hide_nested = frame->hidden || (visitor->descend && !visitor->descend(s->visit.visitor, frame->node));
+    frame->graph = graph;
+    frame->next = graph->first;
+    frame->output = 0;
+    TRY(show(s, ITEM_GRAPH, graph, frame->hide_nested));
+    for (size_t i = 0; i < graph->inputs.len; i++) {
+        TRY(reach(&s->visit, graph->inputs.data[i], &count));
+        TRY(show(s, ITEM_INPUT, graph->inputs.data[i], frame->hide_nested || count > 1));
+    }
+    return TN_OK;
+}
+
+/* One step; `frame` is the top of the stack and may move. */
+static tn_status step(Search *s, Frame *frame) {
+    Node *node = frame->node;
+    if (frame->operand < node->n_operands) return reach_value(s, node->operands[frame->operand++].value);
+    if (!frame->graph) {
+        Graph *graph = node_next_graph(node, &frame->attr, &frame->item);
+        if (graph) return enter_nested(s, frame, graph);
+        TRY(show(s, ITEM_NODE, node, frame->hidden));
+        s->stack.len--;
+        return TN_OK;
+    }
+    if (frame->next) {
+        Node *nested = frame->next;
+        frame->next = nested->next;
+        return reach_node(s, nested, frame->hide_nested);
+    }
+    if (frame->output < graph_n_outputs(frame->graph))
+        return reach_value(s, graph_output(frame->graph, frame->output++));
+    frame->graph = NULL;
+    return TN_OK;
+}
+
+static tn_status show_all(Search *s) {
+    for (size_t i = 0; i < s->order.len; i++) {
+        VisitItem item = s->order.data[i];
+        const PtrMapSlot *slot = ptrmap_find(&s->visit.reached, item.object);
+        uint32_t count = slot ? (uint32_t)(uintptr_t)slot->value : 1;
+        if (item.kind == ITEM_GRAPH) TRY(call_graph(&s->visit, item.object));
+        if (item.kind == ITEM_INPUT) TRY(call_input(&s->visit, item.object, count));
+        if (item.kind == ITEM_NODE) TRY(call_node(&s->visit, item.object, count));
+    }
+    return TN_OK;
+}
+
+tn_status visit_value(Value *value, Visitor *visitor) {
+    Search s = {.stack = {.len = 0}};
+    tn_status status = visit_begin(&s.visit, visitor, value->graph->model);
+    if (status == TN_OK) status = reach_value(&s, value);
+    while (status == TN_OK && s.stack.len > 0) status = step(&s, &s.stack.data[s.stack.len - 1]);
+    if (status == TN_OK) status = show_all(&s);
+    vec_free(s.visit.allocator, &s.stack);
+    vec_free(s.visit.allocator, &s.order);
+    visit_end(&s.visit);
+    return status;
+}
