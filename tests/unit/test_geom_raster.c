@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* raster_run against the index-by-index oracle, and regions_cover against counting. */
+#include "geom/geom.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h> /* last: it has a macro `fail` */
+
+static uint64_t seed;
+static int64_t pick(int64_t lo, int64_t hi) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return lo + (int64_t)((seed >> 33) % (uint64_t)(hi - lo + 1));
+}
+
+#define SOURCES 2
+#define SOURCE_COUNT 2000
+
+typedef struct Fixture {
+    Pool *pool;
+    uint8_t *source[SOURCES];
+    RcString *strings[SOURCES][SOURCE_COUNT];
+} Fixture;
+
+static int setup(void **state) {
+    Fixture *f = calloc(1, sizeof *f);
+    seed = 11;
+    if (pool_new(&allocator_default, 4, &f->pool)) return 1;
+    for (int k = 0; k < SOURCES; k++) {
+        f->source[k] = malloc(SOURCE_COUNT * 16);
+        for (int i = 0; i < SOURCE_COUNT * 16; i++) f->source[k][i] = (uint8_t)pick(0, 255);
+        for (int i = 0; i < SOURCE_COUNT; i++) {
+            char text[32];
+            int n = snprintf(text, sizeof text, "s%d.%d", k, i);
+            if (rc_string_new(&allocator_default, (Str){text, (size_t)n}, &f->strings[k][i])) return 1;
+        }
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *f = *state;
+    for (int k = 0; k < SOURCES; k++) {
+        free(f->source[k]);
+        for (int i = 0; i < SOURCE_COUNT; i++) rc_string_unref(f->strings[k][i]);
+    }
+    pool_free(f->pool);
+    free(f);
+    return 0;
+}
+
+/* Moves the offset so that what the strides reach lies in 0 .. count-1; false when it is too far. */
+static bool place(int rank, const int64_t *size, const int64_t *stride, int64_t count, int64_t *offset) {
+    int64_t lo = 0, hi = 0;
+    for (int k = 0; k < rank; k++) {
+        int64_t reach = (size[k] - 1) * stride[k];
+        if (reach < 0) lo += reach;
+        else hi += reach;
+    }
+    if (hi - lo >= count) return false;
+    *offset = pick(-lo, count - 1 - hi);
+    return true;
+}
+
+static bool random_region(Region *r, int64_t count) {
+    *r = (Region){.source = (int32_t)pick(-1, SOURCES - 1), .rank = (int32_t)pick(0, 8)};
+    int64_t step = 1;
+    for (int k = r->rank - 1; k >= 0; k--) {
+        r->size[k] = pick(0, 30) ? pick(1, r->rank > 4 ? 3 : 9) : 0;
+        r->src_stride[k] = pick(0, 1) ? step : pick(-9, 9);
+        r->dst_stride[k] = pick(0, 3) ? step : pick(-3, 12);
+        step *= max_i64(1, r->size[k]);
+    }
+    for (int k = 1; k < r->rank; k++)
+        if (pick(0, 2) == 0) { /* transposes */
+            int64_t t = r->dst_stride[k];
+            r->dst_stride[k] = r->dst_stride[k - 1];
+            r->dst_stride[k - 1] = t;
+        }
+    for (int k = 0; k < r->rank; k++)
+        if (r->size[k] == 0) return true;
+    return place(r->rank, r->size, r->src_stride, SOURCE_COUNT - 3, &r->src_offset) &&
+           place(r->rank, r->size, r->dst_stride, count, &r->dst_offset);
+}
+
+static void free_strings(RcString **s, int64_t n) {
+    for (int64_t i = 0; i < n; i++) rc_string_unref(s[i]);
+}
+
+static void compare(Fixture *f, const RegionList *list, tn_dtype dtype, int64_t count) {
+    size_t bytes = (size_t)(count + 8) * 16;
+    uint8_t *a = calloc(1, bytes), *b = calloc(1, bytes), fill[16];
+    RasterOperand sources[SOURCES];
+    for (int k = 0; k < SOURCES; k++)
+        sources[k] = (RasterOperand){dtype == TN_STRING ? (void *)f->strings[k] : f->source[k], k * 3};
+    for (int i = 0; i < 16; i++) fill[i] = (uint8_t)pick(0, 255);
+    if (dtype == TN_STRING) memcpy(fill, &f->strings[0][1], sizeof(RcString *));
+    int64_t offset = pick(0, 5);
+    const void *filling = pick(0, 1) ? fill : NULL;
+    Pool *pool = pick(0, 1) ? f->pool : NULL;
+    assert_int_equal(raster_run(list, dtype, sources, a, offset, count, filling, pool), TN_OK);
+    assert_int_equal(raster_oracle(list, dtype, sources, b, offset, count, filling), TN_OK);
+    assert_memory_equal(a, b, bytes);
+    if (dtype == TN_STRING) {
+        free_strings((RcString **)a, count + 8);
+        free_strings((RcString **)b, count + 8);
+    }
+    free(a);
+    free(b);
+}
+
+static const tn_dtype dtypes[] = {TN_F32, TN_U8, TN_F16, TN_I64, TN_C128, TN_U4, TN_I2, TN_F4E2M1, TN_STRING, TN_BOOL};
+#define N_DTYPES (sizeof dtypes / sizeof *dtypes)
+
+static void test_random(void **state) {
+    Fixture *f = *state;
+    Arena arena;
+    arena_init(&arena, &allocator_default);
+    seed = 5;
+    int done = 0;
+    for (int i = 0; i < 6000; i++) {
+        RegionList list = {.arena = &arena};
+        int64_t count = pick(0, 3) ? pick(1, 60) : pick(500, 3000), n = pick(0, 4);
+        for (int64_t k = 0; k < n; k++) {
+            Region r;
+            if (random_region(&r, count)) assert_int_equal(region_push(&list, &r), TN_OK);
+        }
+        done += (int)list.len;
+        compare(f, &list, dtypes[pick(0, N_DTYPES - 1)], count);
+        list.covers = regions_cover(&list, count);
+        compare(f, &list, dtypes[pick(0, N_DTYPES - 1)], count);
+        if (pick(0, 1)) {
+            region_list_merge(&list);
+            compare(f, &list, dtypes[pick(0, N_DTYPES - 1)], count);
+        }
+        arena_reset(&arena);
+    }
+    assert_true(done > 1500);
+    arena_free(&arena);
+}
+
+/* Big boxes that take every fast path: one run, rows, transposes with odd edges, broadcasts. */
+static void test_fast_paths(void **state) {
+    Fixture *f = *state;
+    Arena arena;
+    arena_init(&arena, &allocator_default);
+    int64_t count = 37 * 129 * 10;
+    const int64_t limit = count + 100;
+    for (int k = 0; k < SOURCES; k++) {
+        f->source[k] = realloc(f->source[k], (size_t)limit * 16);
+        for (int64_t i = 0; i < limit * 16; i++) f->source[k][i] = (uint8_t)pick(0, 255);
+    }
+    const Region boxes[] = {
+        {.rank = 1, .size = {count}, .src_stride = {1}, .dst_stride = {1}},
+        {.rank = 1, .size = {count}, .src_offset = count - 1, .src_stride = {-1}, .dst_stride = {1}},
+        {.rank = 1, .size = {count}, .src_stride = {0}, .dst_stride = {1}},
+        {.rank = 2, .size = {370, 129}, .src_stride = {1, 370}, .dst_stride = {129, 1}},
+        {.rank = 3, .size = {10, 37, 129}, .src_stride = {37 * 129, 1, 37}, .dst_stride = {37 * 129, 129, 1}},
+        {.rank = 3, .size = {10, 37, 129}, .src_stride = {1, 10, 370}, .dst_stride = {37 * 129, 129, 1}},
+        {.rank = 3, .size = {370, 129, 1}, .src_stride = {1, 370, 1}, .dst_stride = {129, 1, 1}},
+        {.rank = 3, .size = {129, 185, 2}, .src_stride = {2, 258, 1}, .dst_stride = {370, 2, 1}},
+        {.rank = 2, .size = {370, 129}, .src_stride = {129, 1}, .dst_stride = {1, 370}},
+        {.rank = 2, .size = {370, 129}, .src_stride = {0, 1}, .dst_stride = {129, 1}},
+        {.rank = 2, .size = {370, 129}, .src_stride = {1, 0}, .dst_stride = {129, 1}},
+        {.source = REGION_FILL, .rank = 2, .size = {370, 129}, .dst_stride = {129, 1}},
+    };
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
+        for (size_t d = 0; d < N_DTYPES; d++) {
+            if (dtypes[d] == TN_STRING) continue;
+            RegionList list = {.arena = &arena, .data = (Region *)&boxes[i], .len = 1};
+            list.covers = regions_cover(&list, count);
+            assert_true(list.covers);
+            compare(f, &list, dtypes[d], count);
+        }
+    /* Many small boxes, shared out among threads. */
+    RegionList list = {.arena = &arena};
+    for (int64_t i = 0; i < 370; i++) {
+        Region r = {.rank = 1, .size = {129}, .src_stride = {1}, .dst_stride = {1}};
+        r.src_offset = (369 - i) * 129;
+        r.dst_offset = i * 129;
+        assert_int_equal(region_push(&list, &r), TN_OK);
+    }
+    list.covers = regions_cover(&list, count);
+    assert_true(list.covers);
+    for (size_t d = 0; d < N_DTYPES; d++)
+        if (dtypes[d] != TN_STRING) compare(f, &list, dtypes[d], count);
+    arena_free(&arena);
+}
+
+static bool cover_by_counting(const RegionList *list, int64_t count) {
+    int *hits = calloc((size_t)count + 1, sizeof *hits);
+    bool ok = true;
+    for (size_t i = 0; i < list->len; i++) {
+        const Region *r = &list->data[i];
+        for (int64_t flat = 0; flat < region_count(r); flat++) {
+            int64_t at = flat, dst = r->dst_offset;
+            for (int k = r->rank - 1; k >= 0; k--) {
+                dst += at % r->size[k] * r->dst_stride[k];
+                at /= r->size[k];
+            }
+            if (dst < 0 || dst >= count) ok = false;
+            else hits[dst]++;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) ok = ok && hits[i] == 1;
+    free(hits);
+    return ok;
+}
+
+/* Cuts a box in two at random, again and again: the parts cover. Then perhaps one part is moved. */
+static void test_cover(void **state) {
+    (void)state;
+    Arena arena;
+    arena_init(&arena, &allocator_default);
+    seed = 6;
+    int covering = 0;
+    for (int i = 0; i < 6000; i++) {
+        RegionList list = {.arena = &arena};
+        int rank = (int)pick(0, 5);
+        int64_t dims[8], count = 1;
+        for (int k = 0; k < rank; k++) count *= dims[k] = pick(1, 5);
+        Region whole = region_dense(0, rank, dims);
+        if (rank && pick(0, 3) == 0) { /* interleave: one dimension is cut by parity */
+            int k = (int)pick(0, rank - 1);
+            if (dims[k] % 2 == 0) {
+                Region odd = whole;
+                whole.size[k] = odd.size[k] = dims[k] / 2;
+                whole.dst_stride[k] = odd.dst_stride[k] *= 2;
+                odd.dst_offset += whole.dst_stride[k] / 2;
+                assert_int_equal(region_push(&list, &odd), TN_OK);
+            }
+        }
+        assert_int_equal(region_push(&list, &whole), TN_OK);
+        for (int64_t cuts = pick(0, 6); cuts > 0 && rank > 0; cuts--) {
+            Region *r = &list.data[pick(0, (int64_t)list.len - 1)];
+            int k = (int)pick(0, rank - 1);
+            if (r->size[k] < 2) continue;
+            Region b = *r;
+            int64_t at = pick(1, r->size[k] - 1);
+            r->size[k] = at;
+            b.size[k] -= at;
+            b.dst_offset += at * b.dst_stride[k];
+            if (pick(0, 3) == 0) {
+                b.dst_offset += (b.size[k] - 1) * b.dst_stride[k];
+                b.dst_stride[k] = -b.dst_stride[k];
+            }
+            if (pick(0, 2) == 0) region_coalesce(&b);
+            b.src_stride[k] = 0;
+            if (b.rank == rank) assert_int_equal(region_push(&list, &b), TN_OK);
+            else r->size[k] += b.size[k] == 0, assert_int_equal(region_push(&list, &b), TN_OK), cuts = 1;
+        }
+        if (pick(0, 2) == 0) list.data[pick(0, (int64_t)list.len - 1)].dst_offset += pick(-1, 1);
+        if (pick(0, 9) == 0 && rank) list.data[0].dst_stride[0] = pick(-6, 6);
+        bool want = cover_by_counting(&list, count);
+        assert_int_equal(regions_cover(&list, count), want);
+        covering += want;
+        arena_reset(&arena);
+    }
+    assert_true(covering > 1000);
+    RegionList none = {.arena = &arena};
+    assert_true(regions_cover(&none, 0));
+    assert_false(regions_cover(&none, 1));
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_fast_paths),
+        cmocka_unit_test(test_cover),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
