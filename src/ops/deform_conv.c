@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DeformConv (ONNX 22): convolution whose taps are moved by given offsets and weighted by a mask; two spatial
+   dimensions. */
+#include "ops/nn_int.h"
+
+enum { IN_X, IN_W, IN_OFFSET, IN_BIAS, IN_MASK };
+
+static tn_status check_groups(InferCtx *c) {
+    int64_t group = attr_int(c->node, "group"), offsets = attr_int(c->node, "offset_group");
+    Dim channels = in_dim(c, IN_X, 1), want = dim_mul(c->dims, in_dim(c, IN_W, 1), group), out = in_dim(c, IN_W, 0);
+    if (group < 1 || offsets < 1) return fail(TN_INVALID_MODEL, "group and offset_group are 1 or more");
+    if (dim_is_const(out) && out % group)
+        return fail(TN_SHAPE, "%lld output channels cannot be divided into %lld groups", (long long)out,
+                    (long long)group);
+    if (dim_is_const(channels) && dim_is_const(want) && channels != want)
+        return fail(TN_SHAPE, "weights want %lld input channels, but \"%.*s\" has %lld", (long long)want,
+                    IN_NAME(c, IN_X), (long long)channels);
+    if (dim_is_const(channels) && channels % offsets)
+        return fail(TN_SHAPE, "%lld input channels cannot be divided into %lld offset groups", (long long)channels,
+                    (long long)offsets);
+    return TN_OK;
+}
+
+static tn_status check_field(InferCtx *c, int i, Dim channels, const Shape *y) {
+    Dim same;
+    if (!has_input(c, i)) return TN_OK;
+    TRY(want_rank(c, i, 4));
+    TRY(dims_must_match(in_dim(c, i, 0), y->dims[0], "batches", &same));
+    TRY(dims_must_match(in_dim(c, i, 1), channels, "channels of offset or mask", &same));
+    TRY(dims_must_match(in_dim(c, i, 2), y->dims[2], "heights of offset or mask and the result", &same));
+    return dims_must_match(in_dim(c, i, 3), y->dims[3], "widths of offset or mask and the result", &same);
+}
+
+static tn_status deform_conv_infer(InferCtx *c) {
+    TRY(want_rank(c, IN_X, 4));
+    TRY(want_rank(c, IN_W, 4));
+    TRY(check_groups(c));
+    TRY(want_vector(c, IN_BIAS, in_dim(c, IN_W, 0), false));
+    Window window;
+    TRY(window_read(c->node, 2, &window));
+    Shape y = {.rank = 4, .dims = {in_dim(c, IN_X, 0), in_dim(c, IN_W, 0)}};
+    Dim taps = attr_int(c->node, "offset_group");
+    for (int d = 0; d < 2; d++) {
+        Dim kernel = in_dim(c, IN_W, 2 + d);
+        if (window.kernel[d]) TRY(dims_must_match(kernel, window.kernel[d], "kernel_shape and the weights", &kernel));
+        TRY(window_out(c->dims, &window, d, in_dim(c, IN_X, 2 + d), kernel, &y.dims[2 + d]));
+        taps = dim_mul(c->dims, taps, kernel);
+    }
+    TRY(check_field(c, IN_OFFSET, dim_mul(c->dims, taps, 2), &y));
+    TRY(check_field(c, IN_MASK, taps, &y));
+    set_shape(c, 0, &y);
+    return TN_OK;
+}
+
+typedef struct DeformJob {
+    ConvShape s;
+    int64_t offset_groups;
+    const double *x, *w, *offset, *mask, *bias;
+    double *y;
+} DeformJob;
+
+/* Bilinear between the four elements around; those outside are zero. */
+static double sample(const DeformJob *job, const double *plane, double y, double x) {
+    int64_t height = job->s.in[0], width = job->s.in[1];
+    if (!(y > -1 && y < (double)height && x > -1 && x < (double)width)) return 0;
+    int64_t top = (int64_t)floor(y), left = (int64_t)floor(x);
+    double sum = 0, dy = y - (double)top, dx = x - (double)left;
+    for (int k = 0; k < 4; k++) {
+        int64_t i = top + k / 2, j = left + k % 2;
+        double weight = (k / 2 ? dy : 1 - dy) * (k % 2 ? dx : 1 - dx);
+        if (i >= 0 && i < height && j >= 0 && j < width) sum += weight * plane[i * width + j];
+    }
+    return sum;
+}
+
+/* One element of the result. */
+static double deform_at(const DeformJob *job, int64_t b, int64_t m, int64_t oy, int64_t ox) {
+    const ConvShape *s = &job->s;
+    const Window *w = &s->window;
+    int64_t channels = s->in_channels * s->group, first = m / s->out_channels * s->in_channels;
+    int64_t place = oy * s->out[1] + ox;
+    double sum = job->bias ? job->bias[m] : 0;
+    for (int64_t c = 0; c < s->in_channels; c++) {
+        int64_t channel = first + c, og = channel / (channels / job->offset_groups);
+        const double *plane = job->x + (b * channels + channel) * s->in_plane;
+        for (int64_t t = 0; t < s->taps; t++) {
+            int64_t field = (b * job->offset_groups + og) * s->taps + t;
+            double y = (double)(oy * w->stride[0] - w->begin[0] + t / w->kernel[1] * w->dilation[0]);
+            double x = (double)(ox * w->stride[1] - w->begin[1] + t % w->kernel[1] * w->dilation[1]);
+            y += job->offset[2 * field * s->out_plane + place];
+            x += job->offset[(2 * field + 1) * s->out_plane + place];
+            double v = sample(job, plane, y, x) * job->w[(m * s->in_channels + c) * s->taps + t];
+            sum += job->mask ? v * job->mask[field * s->out_plane + place] : v;
+        }
+    }
+    return sum;
+}
+
+static void deform_range(void *arg, int64_t begin, int64_t end) {
+    const DeformJob *job = arg;
+    const ConvShape *s = &job->s;
+    int64_t all = s->group * s->out_channels;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t place = i % s->out_plane, plane = i / s->out_plane;
+        job->y[i] = deform_at(job, plane / all, plane % all, place / s->out[1], place % s->out[1]);
+    }
+}
+
+static tn_status deform_conv_reference(KernelCtx *c) {
+    DeformJob job = {.offset_groups = attr_int(c->node, "offset_group")};
+    TRY(conv_shape(c, IN_X, IN_W, &job.s));
+    TRY(dense_f64(c, IN_X, &job.x));
+    TRY(dense_f64(c, IN_W, &job.w));
+    TRY(dense_f64(c, IN_OFFSET, &job.offset));
+    if (kernel_has_input(c, IN_BIAS)) TRY(dense_f64(c, IN_BIAS, &job.bias));
+    if (kernel_has_input(c, IN_MASK)) TRY(dense_f64(c, IN_MASK, &job.mask));
+    TRY(result_f64(c, 0, &job.y));
+    TRY(kernel_parallel(c, tensor_count(&c->out[0]), (double)(job.s.in_channels * job.s.taps) * 15, deform_range,
+                        &job));
+    result_f64_done(c, 0, job.y);
+    return TN_OK;
+}
+
+const OpSchema op_DeformConv = {
+    .name = "DeformConv", .summary = "Convolution with taps moved by offsets (ONNX 22)", .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"offset", TS_FLOAT, 'T'},
+               {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}, {"mask", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .attrs = {{"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, {"kernel_shape", ATTR_INTS},
+              {"offset_group", ATTR_INT, .i = 1}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
+    .infer = deform_conv_infer, .reference = deform_conv_reference, .flops = conv_flops,
+};

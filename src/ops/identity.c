@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Identity (ONNX 25): its operand. */
+#include "ops/move_int.h"
+
+static tn_status infer(InferCtx *c) {
+    set_like(c, 0, 0);
+    pass_content(c, 0, 0);
+    return TN_OK;
+}
+
+static tn_status regions(RegionCtx *c) { return region_whole(c, 0, 0); }
+
+const OpSchema op_Identity = {
+    .name = "Identity", .summary = "Identity (ONNX 25): its operand", .kind = OP_DEFORMABLE,
+    .inputs = {{"input", TS_ANY, 'T', 0}},
+    .outputs = {{"output", TS_ANY, 'T', 0}},
+    .infer = infer, .regions = regions,
+};

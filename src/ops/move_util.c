@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ops that move data share: contents, indices, regions run as a kernel. */
+#include "ops/move_int.h"
+
+/* ---- inference ----------------------------------------------------------------------------------------------- */
+
+void pass_content(InferCtx *c, int out, int in) {
+    Dim content[CONTENT_MAX];
+    int n;
+    if (in_content(c, in, content, CONTENT_MAX, &n)) set_content(c, out, content, n);
+}
+
+int64_t known_length(const InferCtx *c, int i) {
+    if (!has_input(c, i)) return -1;
+    const Shape *s = in_shape(c, i);
+    if (s->rank == 0) return 1;
+    return s->rank == 1 && dim_is_const(s->dims[0]) ? max_i64(s->dims[0], -1) : -1;
+}
+
+tn_status expect_list(const InferCtx *c, int i, int64_t max) {
+    const OperandSpec *spec = op_input_spec(c->node->op, (size_t)i);
+    if (!has_input(c, i)) return TN_OK;
+    if (in_shape(c, i)->rank > 1)
+        return fail(TN_SHAPE, "%s has %d dimensions, but is a list", spec->name, in_shape(c, i)->rank);
+    int64_t n = known_length(c, i);
+    return n <= max ? TN_OK : fail(TN_SHAPE, "%s has %lld entries, more than %lld", spec->name, (long long)n,
+                                   (long long)max);
+}
+
+/* Expressions are shallow; what is nested deeper counts as not known. */
+static bool not_negative(const DimTable *table, Dim d, int depth) {
+    if (dim_is_const(d)) return d >= 0;
+    const DimExpr *e = table ? dim_expr(table, d) : NULL;
+    if (!e || depth > 16) return false;
+    switch (e->op) {
+    case DIM_SYMBOL: return true;
+    case DIM_SUB: return false;
+    case DIM_MAX: return not_negative(table, e->a, depth + 1) || not_negative(table, e->b, depth + 1);
+    default: return not_negative(table, e->a, depth + 1) && not_negative(table, e->b, depth + 1);
+    }
+}
+
+bool dim_not_negative(const DimTable *table, Dim d) { return d != DIM_UNKNOWN && not_negative(table, d, 0); }
+
+/* ---- integers ------------------------------------------------------------------------------------------------ */
+
+bool region_contents_known(const RegionCtx *c, int i) {
+    return !region_has_input(c, i) || c->in[i]->data || tensor_count(c->in[i]) == 0;
+}
+
+tn_status tensor_few_ints(const Tensor *t, const char *what, int64_t *out, int max, int *n) {
+    int64_t count = tensor_count(t);
+    if (count > max) return fail(TN_LIMIT, "%s has %lld elements, more than %d", what, (long long)count, max);
+    if (count > 0 && !t->data) return fail(TN_INTERNAL, "the contents of %s are not at hand", what);
+    if (count > 0) TRY(tensor_ints(t, out, max, &count));
+    *n = (int)count;
+    return TN_OK;
+}
+
+tn_status region_ints(const RegionCtx *c, int i, int64_t *out, int max, int *n) {
+    const OperandSpec *spec = op_input_spec(c->node->op, (size_t)i);
+    return tensor_few_ints(c->in[i], spec ? spec->name : "operand", out, max, n);
+}
+
+tn_status tensor_all_ints(const Tensor *t, Arena *arena, int64_t **out, int64_t *n) {
+    *n = tensor_count(t);
+    *out = arena_array(arena, int64_t, (size_t)max_i64(*n, 1));
+    if (!*out) return TN_OUT_OF_MEMORY;
+    return *n > 0 ? tensor_ints(t, *out, *n, n) : TN_OK;
+}
+
+tn_status normal_index(int64_t index, int64_t size, int dim, int64_t *out) {
+    if (index < -size || index >= size)
+        return fail(TN_OUT_OF_RANGE, "index %lld is outside of dimension %d, which has size %lld", (long long)index, dim,
+                    (long long)size);
+    *out = index < 0 ? index + size : index;
+    return TN_OK;
+}
+
+IndexRun index_run(const int64_t *index, int64_t n) {
+    IndexRun run = {index[0], 0, 1};
+    if (n < 2) return run;
+    run.step = index[1] - index[0];
+    run.n = 2;
+    while (run.n < n && index[run.n] - index[run.n - 1] == run.step) run.n++;
+    return run;
+}
+
+/* ---- moving -------------------------------------------------------------------------------------------------- */
+
+tn_status run_as_regions(KernelCtx *c) {
+    RegionList lists[OP_MAX_OUTPUTS] = {0};
+    RegionCtx r = {.node = c->node, .n_in = c->n_in, .n_out = c->n_out, .in = c->in, .out = c->out, .lists = lists};
+    RasterOperand *sources = kernel_scratch(c, RasterOperand, (size_t)c->n_in + 1);
+    if (!sources) return TN_OUT_OF_MEMORY;
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i]) sources[i] = (RasterOperand){c->in[i]->data, c->in[i]->offset};
+    for (int i = 0; i < c->n_out; i++) lists[i].arena = c->scratch;
+    TRY(c->node->op->regions(&r));
+    if (r.declined) return fail(TN_INTERNAL, "no regions for these operands");
+    for (int i = 0; i < c->n_out; i++) {
+        Tensor *y = &c->out[i];
+        int64_t count = tensor_count(y);
+        if (count == 0 || !y->data) continue;
+        TRY(raster_run(&lists[i], y->dtype, sources, y->data, y->offset, count, r.fill[i], c->pool));
+    }
+    return TN_OK;
+}
+
+tn_status dense_elements(KernelCtx *c, int i, const void **out) {
+    if (c->in[i]->dtype != TN_STRING) return dense_bytes(c, i, out);
+    Tensor pointers = *c->in[i];
+    pointers.dtype = TN_U64;
+    int64_t n = tensor_count(&pointers);
+    void *copy = kernel_scratch(c, RcString *, (size_t)max_i64(n, 1));
+    *out = copy;
+    return copy ? copy_dense(&pointers, copy, 0, NULL) : TN_OUT_OF_MEMORY;
+}
+
+tn_status output_ready(KernelCtx *c, int i, int rank, const int64_t *dims) {
+    Tensor *y = &c->out[i];
+    if (!y->data) return kernel_alloc_output(c, i, rank, dims);
+    bool same = y->rank == rank && memcmp(y->dims, dims, (size_t)rank * sizeof *dims) == 0;
+    return same ? TN_OK : fail(TN_SHAPE, "result %d has another shape than was expected", i);
+}
+
+tn_status output_zero(KernelCtx *c, int i) {
+    Tensor *y = &c->out[i];
+    RegionList nothing = {.arena = c->scratch};
+    int64_t n = tensor_count(y);
+    return n > 0 ? raster_run(&nothing, y->dtype, NULL, y->data, y->offset, n, NULL, c->pool) : TN_OK;
+}
+
+#define KEY_CHUNK 256
+
+static uint64_t float_key(double v) {
+    uint64_t bits;
+    if (v != v) return UINT64_MAX;
+    v += 0.0; /* -0 becomes 0 */
+    memcpy(&bits, &v, sizeof bits);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+void sort_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n, uint64_t *keys) {
+    for (int64_t k = 0; k < n; k += KEY_CHUNK) {
+        int64_t m = min_i64(KEY_CHUNK, n - k), ints[KEY_CHUNK];
+        double floats[KEY_CHUNK];
+        if (dtype_is_float(dtype)) {
+            load_f64(floats, dtype, data, offset + k * stride, stride, m);
+            for (int64_t i = 0; i < m; i++) keys[k + i] = float_key(floats[i]);
+        } else {
+            load_i64(ints, dtype, data, offset + k * stride, stride, m);
+            uint64_t flip = dtype == TN_U64 ? 0 : (uint64_t)1 << 63;
+            for (int64_t i = 0; i < m; i++) keys[k + i] = (uint64_t)ints[i] ^ flip;
+        }
+    }
+}
+
+tn_status copy_dense(const Tensor *src, void *dst, int64_t dst_offset, Pool *pool) {
+    int64_t count = tensor_count(src);
+    if (count == 0) return TN_OK;
+    Region r = region_dense(0, src->rank, src->dims);
+    for (int k = 0; k < src->rank; k++) r.src_stride[k] = src->strides[k];
+    RegionList list = {.data = &r, .len = 1, .cap = 1, .covers = true};
+    RasterOperand source = {src->data, src->offset};
+    return raster_run(&list, src->dtype, &source, dst, dst_offset, count, NULL, pool);
+}
+
+void copy_run(tn_dtype dtype, void *dst, int64_t dst_offset, const void *src, int64_t src_offset, int64_t n) {
+    copy_elements(dtype, dst, dst_offset, 1, src, src_offset, 1, n);
+}

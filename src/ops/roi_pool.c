@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RoiAlign and MaxRoiPool (ONNX 22): parts of images brought to one size. */
+#include "ops/nn_int.h"
+
+static tn_status set_result(InferCtx *c, Dim n, int64_t height, int64_t width) {
+    if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
+        return fail(TN_INVALID_MODEL, "the result's size %lldx%lld is not positive", (long long)height,
+                    (long long)width);
+    TRY(want_rank(c, 0, 4));
+    Shape y = {.rank = 4, .dims = {n, in_dim(c, 0, 1), height, width}};
+    set_shape(c, 0, &y);
+    return TN_OK;
+}
+
+static tn_status roi_align_infer(InferCtx *c) {
+    Dim n = in_dim(c, 1, 0), same;
+    TRY(want_rank(c, 1, 2));
+    TRY(want_rank(c, 2, 1));
+    TRY(dims_must_match(in_dim(c, 1, 1), 4, "columns of rois", &same));
+    TRY(dims_must_match(n, in_dim(c, 2, 0), "rois and batch_indices", &n));
+    if (!attr_string_is(c->node, "mode", "avg") && !attr_string_is(c->node, "mode", "max"))
+        return fail(TN_INVALID_MODEL, "mode is neither avg nor max");
+    if (!attr_string_is(c->node, "coordinate_transformation_mode", "half_pixel") &&
+        !attr_string_is(c->node, "coordinate_transformation_mode", "output_half_pixel"))
+        return fail(TN_INVALID_MODEL, "coordinate_transformation_mode is neither half_pixel nor output_half_pixel");
+    return set_result(c, n, attr_int(c->node, "output_height"), attr_int(c->node, "output_width"));
+}
+
+static tn_status max_roi_pool_infer(InferCtx *c) {
+    IntList shape = attr_ints(c->node, "pooled_shape");
+    Dim same;
+    if (shape.n != 2) return fail(TN_INVALID_MODEL, "pooled_shape has %zu values where 2 are wanted", shape.n);
+    TRY(want_rank(c, 1, 2));
+    TRY(dims_must_match(in_dim(c, 1, 1), 5, "columns of rois", &same));
+    return set_result(c, in_dim(c, 1, 0), shape.data[0], shape.data[1]);
+}
+
+/* Points sampled along one side of a bin; what a region may ask for is bounded. */
+#define POINTS_MAX 4096
+
+typedef struct RoiJob {
+    int64_t channels, height, width, out_height, out_width;
+    double scale, offset; /* from the rois' coordinates to elements */
+    int64_t sampling;
+    bool largest, at_least_one;
+    const double *x, *rois;
+    const int64_t *batch;
+    double *y;
+} RoiJob;
+
+static tn_status check_batch(const RoiJob *job, int64_t n, int64_t batches) {
+    for (int64_t i = 0; i < n; i++)
+        if (job->batch[i] < 0 || job->batch[i] >= batches)
+            return fail(TN_OUT_OF_RANGE, "batch index %lld is not in 0..%lld", (long long)job->batch[i],
+                        (long long)batches - 1);
+    return TN_OK;
+}
+
+/* The two elements around a coordinate along one dimension, and the weight of the second. False: outside. */
+static bool neighbours(double v, int64_t size, int64_t *low, int64_t *high, double *weight) {
+    if (!(v >= -1 && v <= (double)size)) return false;
+    if (v < 0) v = 0;
+    *low = (int64_t)v;
+    if (*low >= size - 1) {
+        *low = *high = size - 1;
+        *weight = 0;
+    } else {
+        *high = *low + 1;
+        *weight = v - (double)*low;
+    }
+    return true;
+}
+
+/* The mean of a bin's samples; or their largest weighted corner, which is what ONNX defines for max. */
+static double pool_bin(const RoiJob *job, const double *plane, double y0, double x0, double step_y, double step_x,
+                       int64_t rows, int64_t columns) {
+    double sum = 0, top = 0;
+    bool first = true;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            int64_t yl = 0, yh = 0, xl = 0, xh = 0;
+            double wy = 0, wx = 0, corner[4] = {0};
+            bool inside = neighbours(y0 + ((double)i + 0.5) * step_y, job->height, &yl, &yh, &wy) &&
+                          neighbours(x0 + ((double)j + 0.5) * step_x, job->width, &xl, &xh, &wx);
+            if (inside) {
+                corner[0] = (1 - wy) * (1 - wx) * plane[yl * job->width + xl];
+                corner[1] = (1 - wy) * wx * plane[yl * job->width + xh];
+                corner[2] = wy * (1 - wx) * plane[yh * job->width + xl];
+                corner[3] = wy * wx * plane[yh * job->width + xh];
+            }
+            double largest = fmax(fmax(corner[0], corner[1]), fmax(corner[2], corner[3]));
+            top = first ? largest : fmax(top, largest);
+            first = false;
+            sum += corner[0] + corner[1] + corner[2] + corner[3];
+        }
+    }
+    if (job->largest) return top;
+    return sum / (double)max_i64(rows * columns, 1);
+}
+
+/* One item is one region. */
+static void roi_align_range(void *arg, int64_t begin, int64_t end) {
+    const RoiJob *job = arg;
+    for (int64_t n = begin; n < end; n++) {
+        double box[4];
+        for (int k = 0; k < 4; k++) box[k] = job->rois[n * 4 + k] * job->scale - job->offset;
+        double width = box[2] - box[0], height = box[3] - box[1];
+        if (job->at_least_one) width = fmax(width, 1), height = fmax(height, 1);
+        double bin_w = width / (double)job->out_width, bin_h = height / (double)job->out_height;
+        double rows = job->sampling > 0 ? (double)job->sampling : ceil(bin_h);
+        double columns = job->sampling > 0 ? (double)job->sampling : ceil(bin_w);
+        int64_t r = rows > 0 ? (int64_t)fmin(rows, POINTS_MAX) : 0, s = columns > 0 ? (int64_t)fmin(columns, POINTS_MAX) : 0;
+        double *y = job->y + n * job->channels * job->out_height * job->out_width;
+        for (int64_t ch = 0; ch < job->channels; ch++) {
+            const double *plane = job->x + (job->batch[n] * job->channels + ch) * job->height * job->width;
+            for (int64_t i = 0; i < job->out_height; i++)
+                for (int64_t j = 0; j < job->out_width; j++)
+                    *y++ = pool_bin(job, plane, box[1] + (double)i * bin_h, box[0] + (double)j * bin_w,
+                                    r ? bin_h / (double)r : 0, s ? bin_w / (double)s : 0, r, s);
+        }
+    }
+}
+
+static void read_job(const KernelCtx *c, RoiJob *job) {
+    const Tensor *x = c->in[0], *y = &c->out[0];
+    *job = (RoiJob){.channels = x->dims[1], .height = x->dims[2], .width = x->dims[3], .out_height = y->dims[2],
+                    .out_width = y->dims[3], .scale = attr_float(c->node, "spatial_scale")};
+}
+
+static tn_status roi_align_reference(KernelCtx *c) {
+    RoiJob job;
+    read_job(c, &job);
+    bool half = attr_string_is(c->node, "coordinate_transformation_mode", "half_pixel");
+    job.offset = half ? 0.5 : 0;
+    job.at_least_one = !half;
+    job.largest = attr_string_is(c->node, "mode", "max");
+    job.sampling = min_i64(attr_int(c->node, "sampling_ratio"), POINTS_MAX);
+    TRY(dense_f64(c, 0, &job.x));
+    TRY(dense_f64(c, 1, &job.rois));
+    TRY(dense_i64(c, 2, &job.batch));
+    TRY(result_f64(c, 0, &job.y));
+    int64_t n = c->in[1]->dims[0];
+    TRY(check_batch(&job, n, c->in[0]->dims[0]));
+    if (job.height * job.width == 0 && tensor_count(&c->out[0]) > 0) return fail(TN_SHAPE, "the images are empty");
+    double cost = (double)(job.channels * job.out_height * job.out_width) * 100;
+    TRY(kernel_parallel(c, n, cost, roi_align_range, &job));
+    result_f64_done(c, 0, job.y);
+    return TN_OK;
+}
+
+/* The rows (or columns) of bin i: a region of `size` that begins at `start` cut into n, kept inside the image. */
+static void bin_range(double start, double size, int64_t i, int64_t n, int64_t limit, int64_t *from, int64_t *to) {
+    double step = size / (double)n, low = floor((double)i * step) + start, high = ceil((double)(i + 1) * step) + start;
+    *from = low > 0 ? (int64_t)fmin(low, (double)limit) : 0;
+    *to = high > 0 ? (int64_t)fmin(high, (double)limit) : 0;
+}
+
+static double largest_of(const double *plane, int64_t width, int64_t y0, int64_t y1, int64_t x0, int64_t x1) {
+    double top = y0 < y1 && x0 < x1 ? plane[y0 * width + x0] : 0; /* an empty bin is 0 */
+    for (int64_t y = y0; y < y1; y++)
+        for (int64_t x = x0; x < x1; x++) top = fmax(top, plane[y * width + x]);
+    return top;
+}
+
+static tn_status max_roi_pool_reference(KernelCtx *c) {
+    RoiJob job;
+    read_job(c, &job);
+    TRY(dense_f64(c, 0, &job.x));
+    TRY(dense_f64(c, 1, &job.rois));
+    TRY(result_f64(c, 0, &job.y));
+    double *y = job.y;
+    for (int64_t n = 0; n < c->in[1]->dims[0]; n++) {
+        const double *roi = job.rois + n * 5;
+        if (!(roi[0] >= 0 && roi[0] < (double)c->in[0]->dims[0]))
+            return fail(TN_OUT_OF_RANGE, "batch index %g is not in 0..%lld", roi[0], (long long)c->in[0]->dims[0] - 1);
+        double x0 = round(roi[1] * job.scale), y0 = round(roi[2] * job.scale);
+        double width = fmax(round(roi[3] * job.scale) - x0 + 1, 1), height = fmax(round(roi[4] * job.scale) - y0 + 1, 1);
+        for (int64_t ch = 0; ch < job.channels; ch++) {
+            const double *plane = job.x + ((int64_t)roi[0] * job.channels + ch) * job.height * job.width;
+            for (int64_t i = 0; i < job.out_height; i++) {
+                for (int64_t j = 0; j < job.out_width; j++) {
+                    int64_t top, bottom, left, right;
+                    bin_range(y0, height, i, job.out_height, job.height, &top, &bottom);
+                    bin_range(x0, width, j, job.out_width, job.width, &left, &right);
+                    *y++ = largest_of(plane, job.width, top, bottom, left, right);
+                }
+            }
+        }
+    }
+    result_f64_done(c, 0, job.y);
+    return TN_OK;
+}
+
+const OpSchema op_RoiAlign = {
+    .name = "RoiAlign", .summary = "Regions of images, sampled to one size (ONNX 22)", .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_FLOAT, 'T'}, {"rois", TS_FLOAT, 'T'}, {"batch_indices", TS(TN_I64)}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .attrs = {{"coordinate_transformation_mode", ATTR_STRING, .s = "half_pixel"}, {"mode", ATTR_STRING, .s = "avg"},
+              {"output_height", ATTR_INT, .i = 1}, {"output_width", ATTR_INT, .i = 1}, {"sampling_ratio", ATTR_INT},
+              {"spatial_scale", ATTR_FLOAT, .f = 1}},
+    .infer = roi_align_infer, .reference = roi_align_reference,
+};
+
+const OpSchema op_MaxRoiPool = {
+    .name = "MaxRoiPool", .summary = "Regions of images, pooled to one size (ONNX 22)", .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_FLOAT, 'T'}, {"rois", TS_FLOAT, 'T'}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .attrs = {{"pooled_shape", ATTR_INTS, ATTR_REQUIRED}, {"spatial_scale", ATTR_FLOAT, .f = 1}},
+    .infer = max_roi_pool_infer, .reference = max_roi_pool_reference,
+};

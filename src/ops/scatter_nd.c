@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ScatterND (ONNX 18): y = x, then the slices that index tuples name are replaced or reduced. */
+#include "ops/scatter_int.h"
+
+static tn_status infer(InferCtx *c) {
+    const Shape *x = in_shape(c, 0), *index = in_shape(c, 1), *updates = in_shape(c, 2);
+    Reduction reduction;
+    set_shape(c, 0, x);
+    TRY(scatter_reduction(c->node, in_dtype(c, 0), &reduction));
+    if (x->rank < 0 || index->rank < 0) return TN_OK;
+    if (x->rank < 1 || index->rank < 1) return fail(TN_SHAPE, "data and indices must have at least one dimension");
+    Dim tuple = index->dims[index->rank - 1], same;
+    if (!dim_is_const(tuple)) return TN_OK;
+    if (tuple < 1 || tuple > x->rank)
+        return fail(TN_SHAPE, "index tuples of %lld, for %d dimensions of data", (long long)tuple, x->rank);
+    if (updates->rank < 0) return TN_OK;
+    int lead = index->rank - 1;
+    if (updates->rank != lead + x->rank - (int)tuple)
+        return fail(TN_SHAPE, "updates has %d dimensions, but %d are wanted", updates->rank, lead + x->rank - (int)tuple);
+    for (int k = 0; k < updates->rank; k++)
+        TRY(dims_must_match(updates->dims[k], k < lead ? index->dims[k] : x->dims[tuple + k - lead], "updates", &same));
+    return TN_OK;
+}
+
+static tn_status reference(KernelCtx *c) {
+    const Tensor *x = c->in[0], *t = c->in[1], *y = &c->out[0];
+    const int64_t *index;
+    const void *updates;
+    Reduction reduction;
+    int64_t inner = 1;
+    TRY(scatter_reduction(c->node, x->dtype, &reduction));
+    TRY(copy_dense(x, y->data, y->offset, c->pool));
+    if (tensor_count(t) == 0) return TN_OK;
+    TRY(dense_i64(c, 1, &index));
+    TRY(dense_elements(c, 2, &updates));
+    int tuple = (int)t->dims[t->rank - 1];
+    for (int k = tuple; k < x->rank; k++) inner *= x->dims[k];
+    int64_t tuples = tensor_count(t) / tuple;
+    for (int64_t n = 0; n < tuples; n++) {
+        int64_t to = y->offset;
+        for (int k = 0; k < tuple; k++) {
+            int64_t at;
+            TRY(normal_index(index[n * tuple + k], x->dims[k], k, &at));
+            to += at * y->strides[k];
+        }
+        if (inner > 0) scatter_combine(reduction, x->dtype, y->data, to, updates, n * inner, inner);
+    }
+    return TN_OK;
+}
+
+const OpSchema op_ScatterND = {
+    .name = "ScatterND", .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples", .kind = OP_ATOMIC,
+    .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}, {"updates", TS_ALL_TENSOR, 'T', 0}},
+    .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
+    .attrs = {{"reduction", ATTR_STRING, 0, 0, 0, "none"}},
+    .infer = infer, .reference = reference,
+};
