@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What reading and writing .npy share. */
+#ifndef TENON_FORMATS_NPY_NPY_INT_H
+#define TENON_FORMATS_NPY_NPY_INT_H
+
+#include "formats/npy/npy.h"
+
+typedef struct NpyType {
+    tn_dtype dtype;
+    const char *code; /* numpy's, without the byte order */
+    uint8_t unit;     /* bytes that are in one order: of a complex number, those of a half */
+} NpyType;
+extern const NpyType npy_types[];
+extern const size_t npy_n_types;
+
+/* The position of the first element of a row, rows being along the last dimension. No size may be 0. */
+int64_t npy_row_start(const Tensor *t, int64_t row);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX: models (through format_onnx) and single tensors in files of their own (TensorProto, .pb). */
+#ifndef TENON_FORMATS_ONNX_ONNX_H
+#define TENON_FORMATS_ONNX_ONNX_H
+
+#include "formats/formats.h"
+
+extern const FormatDesc format_onnx;
+
+/* One TensorProto. The tensor keeps `bytes` where its data points into them. `name` gets the proto's name. */
+tn_status onnx_tensor_read(Context *ctx, Buffer *bytes, Tensor *out, Text *name);
+/* Writes a dense tensor as a TensorProto. */
+tn_status onnx_tensor_write(const Tensor *t, Str name, FileWriter *w);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes a model as ONNX. More constants than protobuf can hold go into a data file beside it. */
+#include "formats/onnx/write_int.h"
+
+/* protobuf ends at 2 GiB; well before that, weights are better off where they can be mapped by themselves. */
+#define INLINE_MAX_BYTES ((uint64_t)1 << 30)
+
+static tn_status write_model(OnnxWriter *w, const char *path) {
+    FileWriter *file;
+    TRY(file_writer_open(w->alloc, path, &file));
+    pb_ostream_t out = proto_file_stream(file);
+    diag_clear();
+    if (onnx_put_model(&out, w)) return file_writer_commit(file);
+    tn_status status = diag_status();
+    file_writer_abort(file);
+    return status ? status : fail(TN_UNSUPPORTED, "the model cannot be written as ONNX");
+}
+
+/* "model.onnx" to "model.onnx.data" */
+static tn_status write_data(OnnxWriter *w, const char *path) {
+    Text name;
+    text_init(&name, w->alloc);
+    text_printf(&name, "%s.data", path);
+    tn_status status = name.status;
+    if (status == TN_OK) status = onnx_write_data(w, name.s);
+    if (status == TN_OK) {
+        const char *slash = strrchr(name.s, '/');
+        const char *base = slash ? slash + 1 : name.s;
+        w->data_file = (Str){arena_strndup(&w->arena, base, strlen(base)), strlen(base)};
+        if (!w->data_file.s) status = TN_OUT_OF_MEMORY;
+    }
+    text_free(&name);
+    return status;
+}
+
+static tn_status write_all(OnnxWriter *w, const char *path) {
+    TRY(onnx_plan(w));
+    if (w->constant_bytes > INLINE_MAX_BYTES) TRY(write_data(w, path));
+    return write_model(w, path);
+}
+
+tn_status onnx_write(const Model *model, const char *path) {
+    OnnxWriter w = {.model = model, .alloc = &model->ctx->allocator};
+    if (!model->main) return fail(TN_INVALID_ARGUMENT, "the model has no graph");
+    arena_init(&w.arena, w.alloc);
+    map_init(&w.taken, w.alloc);
+    map_init(&w.plans, w.alloc);
+    text_init(&w.missing, w.alloc);
+    tn_status status = write_all(&w, path);
+    text_free(&w.missing);
+    map_free(&w.plans);
+    map_free(&w.taken);
+    arena_free(&w.arena);
+    return status;
+}
