@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session planned and ran: shapes, instructions, memory; call-backs around instructions. */
+#include "session/session_int.h"
+
+/* ---- inputs and outputs -------------------------------------------------------------------------------------- */
+
+static void set_planned(const Tensor *t, tn_value_info *info) {
+    info->dtype = t->dtype;
+    info->rank = t->rank;
+    for (int i = 0; i < t->rank; i++) info->dims[i] = t->dims[i];
+}
+
+static tn_status slot_info(const tn_session *s, int32_t slot, Str name, tn_value_info *info) {
+    if (!s->current) return fail(TN_STATE, "the session has no plan: call tn_session_resize or run it");
+    fill_value_info(s->model->ir, name, s->program->slots.data[slot].value->type, info);
+    if (frame_shape_known(s->current, slot)) set_planned(&s->current->t[slot], info);
+    return TN_OK;
+}
+
+tn_status tn_session_input(const tn_session *s, size_t i, tn_value_info *info) {
+    if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
+    if (i >= s->program->inputs.len) return fail(TN_OUT_OF_RANGE, "input %zu of %zu", i, s->program->inputs.len);
+    TRY(slot_info(s, s->program->inputs.data[i], s->model->ir->main->inputs.data[i]->name, info));
+    info->has_default = graph_input_default(s->model->ir->main, i) != NULL;
+    return TN_OK;
+}
+
+static Str output_name(const tn_session *s, size_t i) {
+    const Value *v = s->program->slots.data[s->program->outputs.data[i]].value;
+    const Graph *g = s->model->ir->main;
+    if (i < graph_n_outputs(g) && graph_output(g, i) == v) return g->output_names.data[i];
+    for (size_t k = 0; k < graph_n_outputs(g); k++)
+        if (graph_output(g, k) == v) return g->output_names.data[k];
+    return v->name;
+}
+
+tn_status tn_session_output(const tn_session *s, size_t i, tn_value_info *info) {
+    if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
+    if (i >= s->n_out) return fail(TN_OUT_OF_RANGE, "output %zu of %zu", i, s->n_out);
+    return slot_info(s, s->program->outputs.data[i], output_name(s, i), info);
+}
+
+tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) {
+    tn_value_info info;
+    if (!bytes) return fail(TN_INVALID_ARGUMENT, "bytes is NULL");
+    TRY(tn_session_output(s, i, &info));
+    if (!frame_shape_known(s->current, s->program->outputs.data[i]))
+        return fail(TN_STATE, "the size of output \"%s\" depends on the contents of other values", info.name);
+    const Tensor *t = &s->current->t[s->program->outputs.data[i]];
+    return checked_bytes(t->dtype, tensor_count(t), bytes);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------- */
+
+static uint64_t weight_bytes(const tn_session *s) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->model->ir->tensors.len; i++) {
+        const Tensor *t = s->model->ir->tensors.data[i];
+        size_t bytes;
+        if (checked_bytes(t->dtype, tensor_count(t), &bytes) == TN_OK) sum += bytes;
+    }
+    return sum;
+}
+
+tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
+    if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
+    *info = (tn_session_info){.n_instructions = s->program->instrs.len, .weight_bytes = weight_bytes(s),
+                              .allocated_bytes = s->memory.size};
+    if (!s->current) return TN_OK;
+    FrameInfo f;
+    TRY(frame_info(s->current, &f));
+    info->planned = f.complete;
+    info->n_segments = f.n_segments;
+    info->flops = f.flops;
+    info->arena_bytes = f.arena_bytes;
+    info->bound_bytes = f.bound_bytes;
+    info->plain_bytes = f.plain_bytes;
+    return TN_OK;
+}
+
+/* ---- instructions -------------------------------------------------------------------------------------------- */
+
+static const char *runs_as(const Step *step, bool planned) {
+    if (!planned) return "?";
+    if (step->folded) return "folded";
+    if (step->action == STEP_NOTHING) return "view";
+    return step->action == STEP_RASTER ? "raster" : step->kernel->name;
+}
+
+static bool is_planned(const Frame *f, size_t i) {
+    for (size_t k = 0; f && k < f->segments.len && f->segments.data[k].planned; k++)
+        if ((int32_t)i < f->segments.data[k].end) return true;
+    return false;
+}
+
+tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_info *info) {
+    if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
+    if (i >= s->program->instrs.len) return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, s->program->instrs.len);
+    const Instr *instr = &s->program->instrs.data[i];
+    const Frame *f = s->current;
+    bool planned = is_planned(f, i);
+    *info = (tn_instruction_info){.index = i, .node = instr->node->loc.s ? instr->node->loc.s : "",
+                                  .op = instr->node->op->name, .rank = -1};
+    info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
+    if (!planned) return TN_OK;
+    info->flops = f->steps[i].flops;
+    info->nanoseconds = f->steps[i].nanoseconds;
+    if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0])) return TN_OK;
+    const Tensor *t = &f->t[instr->out[0]];
+    info->dtype = t->dtype;
+    info->rank = t->rank;
+    memcpy(info->dims, t->dims, sizeof info->dims);
+    return TN_OK;
+}
+
+int session_before(void *user, size_t i) {
+    tn_session *s = user;
+    tn_instruction_info info;
+    if (tn_session_instruction(s, i, &info) != TN_OK) return 2;
+    tn_action answer = s->options->before(s->options->user, &info);
+    return answer == TN_SKIP_OP ? 1 : answer == TN_STOP ? 2 : 0;
+}
+
+/* Dense handles of an instruction's results; strided ones and sub-byte readings are copied. */
+static tn_status result_handle(tn_session *s, int32_t slot, tn_tensor **out) {
+    const Tensor *t = &s->current->t[slot];
+    Tensor dense = *t;
+    dense.buffer = NULL;
+    if (!t->data || !tensor_is_dense(t) || t->offset != 0 || t->dtype == TN_STRING) {
+        TRY(tensor_new(s->ctx, t->dtype, t->rank, t->dims, &dense));
+        if (t->data) TRY(gather_dense(s->ctx, t, dense.data));
+    }
+    tn_status status = tensor_handle(s->ctx, &dense, out);
+    if (status != TN_OK) tensor_release(&dense);
+    return status;
+}
+
+int session_after(void *user, size_t i) {
+    tn_session *s = user;
+    const Instr *instr = &s->program->instrs.data[i];
+    tn_instruction_info info;
+    tn_tensor *results[OP_MAX_OUTPUTS] = {0};
+    size_t n = min_i64(instr->n_out, OP_MAX_OUTPUTS);
+    tn_status status = tn_session_instruction(s, i, &info);
+    for (size_t k = 0; k < n && status == TN_OK; k++)
+        if (frame_shape_known(s->current, instr->out[k])) status = result_handle(s, instr->out[k], &results[k]);
+    tn_action answer = status == TN_OK ? s->options->after(s->options->user, &info, results, n) : TN_STOP;
+    for (size_t k = 0; k < n; k++) tn_tensor_release(results[k]);
+    return answer == TN_STOP ? 2 : 0;
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------- */
+
+size_t tn_n_ops(void) {
+    size_t n;
+    op_table(&n);
+    return n;
+}
+
+tn_status tn_op(size_t i, tn_op_info *info) {
+    static const char *const kinds[] = {"atomic", "deformable", "composite", "host"};
+    static _Thread_local char types[256];
+    size_t n, used = 0;
+    const OpSchema *const *ops = op_table(&n);
+    if (i >= n) return fail(TN_OUT_OF_RANGE, "op %zu of %zu", i, n);
+    const OpSchema *op = ops[i];
+    types[0] = 0;
+    TypeSet set = op->inputs[0].name ? op->inputs[0].types : op->outputs[0].types;
+    for (int t = 1; t < TN_DTYPE_END; t++) {
+        size_t k = strlen(dtype_name((tn_dtype)t));
+        if (!(set & TS(t)) || used + k + 2 > sizeof types) continue;
+        if (used) types[used++] = ' ';
+        memcpy(types + used, dtype_name((tn_dtype)t), k + 1);
+        used += k;
+    }
+    bool both = op->regions && op->reference;
+    *info = (tn_op_info){.domain = op->domain ? op->domain : "", .name = op->name, .kind = kinds[op->kind],
+                         .summary = op->summary ? op->summary : "", .types = types,
+                         .kernels = both ? "regions, reference_any" : op->regions ? "regions" : op->reference ? "reference_any" : ""};
+    return TN_OK;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: a program, plans for the shapes met so far, and runs. */
+#include "session/session_int.h"
+
+/* ---- making -------------------------------------------------------------------------------------------------- */
+
+static tn_status find_outputs(const Model *model, const tn_session_options *o, Value **outputs) {
+    const Graph *g = model->main;
+    for (size_t i = 0; i < o->n_outputs; i++) {
+        Str name = str_of(o->outputs[i]);
+        outputs[i] = map_get(&model->value_names, name);
+        for (size_t k = 0; k < graph_n_outputs(g); k++)
+            if (str_equal(g->output_names.data[k], name)) outputs[i] = graph_output(g, k);
+        if (outputs[i] && outputs[i]->graph == g) continue;
+        return fail(TN_NOT_FOUND, outputs[i] ? "value \"%s\" stands in a nested graph and cannot be an output"
+                                             : "the model has no value \"%s\"", o->outputs[i]);
+    }
+    return TN_OK;
+}
+
+static tn_status init(tn_session *s, const tn_session_options *o) {
+    const Allocator *a = &s->ctx->allocator;
+    Value **wanted = NULL;
+    TRY(runner_init(&s->runner, s->ctx));
+    s->arena_ready = true;
+    arena_init(&s->arena, a);
+    if (o->n_outputs > 0) {
+        if (!(wanted = arena_array(&s->arena, Value *, o->n_outputs))) return TN_OUT_OF_MEMORY;
+        TRY(find_outputs(s->model->ir, o, wanted));
+    }
+    TRY(program_build(s->ctx, s->model->ir->main, wanted, o->n_outputs, &s->program));
+    s->max_frames = o->max_plans > 0 ? (size_t)o->max_plans : 8;
+    s->n_out = s->program->outputs.len;
+    s->frames = arena_array(&s->arena, Frame *, s->max_frames);
+    s->inputs = arena_array(&s->arena, Tensor, s->program->inputs.len + 1);
+    s->results = arena_array(&s->arena, tn_tensor *, s->n_out + 1);
+    s->given = arena_array(&s->arena, bool, s->n_out + 1);
+    s->written = arena_array(&s->arena, bool, s->n_out + 1);
+    return s->frames && s->inputs && s->results && s->given && s->written ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
+static bool all_shapes_known(const tn_session *s) {
+    const Graph *g = s->model->ir->main;
+    for (size_t i = 0; i < g->inputs.len; i++)
+        if (g->inputs.data[i]->type->kind != TYPE_TENSOR || !g->inputs.data[i]->type->dtype ||
+            !shape_is_known(&g->inputs.data[i]->type->shape))
+            return false;
+    return true;
+}
+
+tn_status tn_session_create(tn_model *model, const tn_session_options *options, tn_session **session) {
+    tn_session_options none = {0};
+    if (!model || !session) return fail(TN_INVALID_ARGUMENT, "model or session is NULL");
+    if (options && options->n_outputs > 0 && !options->outputs) return fail(TN_INVALID_ARGUMENT, "outputs is NULL");
+    tn_session *s = mem_alloc(&model->ctx->allocator, sizeof *s, alignof(tn_session));
+    if (!s) return TN_OUT_OF_MEMORY;
+    s->model = tn_model_retain(model);
+    s->ctx = model->ctx;
+    tn_status status = init(s, options ? options : &none);
+    if (status == TN_OK && all_shapes_known(s)) status = tn_session_resize(s, NULL, 0);
+    if (status != TN_OK) {
+        tn_session_release(s);
+        return status;
+    }
+    *session = s;
+    return TN_OK;
+}
+
+void tn_session_release(tn_session *s) {
+    if (!s) return;
+    tn_model *model = s->model;
+    Context *ctx = context_ref(s->ctx);
+    for (size_t i = 0; i < s->n_frames; i++) frame_free(s->frames[i]);
+    program_free(s->program);
+    mem_free(&ctx->allocator, s->memory.base, s->memory.size);
+    if (s->arena_ready) {
+        arena_free(&s->arena);
+        runner_free(&s->runner);
+    }
+    mem_free(&ctx->allocator, s, sizeof *s);
+    tn_model_release(model);
+    context_unref(ctx);
+}
+
+size_t tn_session_n_inputs(const tn_session *s) { return s ? s->program->inputs.len : 0; }
+size_t tn_session_n_outputs(const tn_session *s) { return s ? s->n_out : 0; }
+
+/* ---- shapes -------------------------------------------------------------------------------------------------- */
+
+static tn_status wrong_input(const tn_session *s, size_t i, tn_dtype dtype, int rank, const int64_t *dims) {
+    const Value *v = s->model->ir->main->inputs.data[i];
+    Text text;
+    text_init(&text, &s->ctx->allocator);
+    type_print(s->model->ir, v->type, &text);
+    text_printf(&text, ", not %s[", dtype_name(dtype));
+    for (int k = 0; k < rank; k++) text_printf(&text, "%s%lld", k ? "," : "", (long long)dims[k]);
+    tn_status status = fail(TN_SHAPE, "input \"%s\" wants %s]", v->name.s ? v->name.s : "", text.s ? text.s : "");
+    text_free(&text);
+    return status;
+}
+
+/* Against what the model declares: numbers must agree, symbols and unknown sizes take anything. */
+static tn_status check_input(const tn_session *s, size_t i, tn_dtype dtype, int rank, const int64_t *dims) {
+    const Type *type = s->model->ir->main->inputs.data[i]->type;
+    bool fits = type->kind == TYPE_TENSOR && (!type->dtype || type->dtype == dtype) && rank >= 0 && rank <= TN_MAX_RANK &&
+                (type->shape.rank < 0 || type->shape.rank == rank);
+    for (int k = 0; fits && k < rank; k++)
+        fits = dims[k] >= 0 && (type->shape.rank < 0 || !dim_is_const(type->shape.dims[k]) || type->shape.dims[k] == dims[k]);
+    return fits ? TN_OK : wrong_input(s, i, dtype, rank, dims);
+}
+
+static tn_status declared_input(tn_session *s, size_t i) {
+    const Graph *g = s->model->ir->main;
+    const Type *type = g->inputs.data[i]->type;
+    const Tensor *preset = graph_input_default(g, i);
+    if (preset) {
+        s->inputs[i] = *preset;
+        s->inputs[i].data = NULL;
+        s->inputs[i].buffer = NULL;
+        return TN_OK;
+    }
+    if (type->kind != TYPE_TENSOR || !type->dtype || !shape_is_known(&type->shape))
+        return fail(TN_SHAPE, "the shape of input \"%s\" is not declared: it has to be given", g->inputs.data[i]->name.s);
+    tensor_set_dense(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
+    return TN_OK;
+}
+
+/* The frame for s->inputs, planned if need be; the one used longest ago makes room. */
+static tn_status use_frame(tn_session *s) {
+    s->current = NULL;
+    for (size_t i = 0; i < s->n_frames; i++) {
+        if (!frame_fits(s->frames[i], s->inputs, NULL)) continue;
+        Frame *f = s->frames[i];
+        memmove(&s->frames[1], &s->frames[0], i * sizeof *s->frames);
+        s->current = s->frames[0] = f;
+        return TN_OK;
+    }
+    Frame *f;
+    if (s->n_frames == s->max_frames) frame_free(s->frames[--s->n_frames]);
+    TRY(frame_new(s->program, &s->runner, &s->memory, &f));
+    tn_status status = frame_plan(f, s->inputs, NULL);
+    if (status == TN_OK && (uint64_t)f->arena_size > s->ctx->limits.max_bytes)
+        status = fail(TN_LIMIT, "intermediate values take %lld bytes, more than the limit", (long long)f->arena_size);
+    if (status != TN_OK) {
+        frame_free(f);
+        return status;
+    }
+    memmove(&s->frames[1], &s->frames[0], s->n_frames++ * sizeof *s->frames);
+    s->current = s->frames[0] = f;
+    return TN_OK;
+}
+
+tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
+    if (!s) return fail(TN_INVALID_ARGUMENT, "session is NULL");
+    size_t n = s->program->inputs.len;
+    s->current = NULL;
+    if (n_shapes > n) return fail(TN_INVALID_ARGUMENT, "%zu shapes were given for %zu inputs", n_shapes, n);
+    for (size_t i = 0; i < n; i++) {
+        if (i >= n_shapes || (!shapes[i].dims && shapes[i].rank != 0)) {
+            TRY(declared_input(s, i));
+            continue;
+        }
+        tn_dtype dtype = s->model->ir->main->inputs.data[i]->type->dtype;
+        TRY(check_input(s, i, dtype, shapes[i].rank, shapes[i].dims));
+        if (!dtype) return fail(TN_SHAPE, "the element type of input %zu is not declared", i);
+        tensor_set_dense(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims);
+    }
+    return use_frame(s);
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------------- */
+
+static tn_status set_inputs(tn_session *s, const tn_tensor *const *inputs, size_t n_inputs) {
+    const Graph *g = s->model->ir->main;
+    if (n_inputs != g->inputs.len)
+        return fail(TN_INVALID_ARGUMENT, "the model has %zu inputs, %zu were given", g->inputs.len, n_inputs);
+    for (size_t i = 0; i < n_inputs; i++) {
+        const Tensor *t = inputs && inputs[i] ? &inputs[i]->t : graph_input_default(g, i);
+        if (!t) return fail(TN_INVALID_ARGUMENT, "input \"%s\" was not given", g->inputs.data[i]->name.s);
+        TRY(check_input(s, i, t->dtype, t->rank, t->dims));
+        s->inputs[i] = *t;
+        s->inputs[i].buffer = NULL;
+    }
+    return TN_OK;
+}
+
+static tn_status check_output(const tn_session *s, size_t i, const Tensor *like) {
+    const Tensor *t = &s->results[i]->t;
+    if (t->dtype == like->dtype && t->rank == like->rank &&
+        memcmp(t->dims, like->dims, (size_t)t->rank * sizeof *t->dims) == 0)
+        return TN_OK;
+    return fail(TN_SHAPE, "the tensor given for output %zu has another type or shape than the result; ask "
+                          "tn_session_output", i);
+}
+
+static tn_status result_for(tn_session *s, size_t i, const Tensor *like) {
+    if (s->given[i]) return check_output(s, i, like);
+    return tn_tensor_create((tn_context *)s->ctx, like->dtype, like->rank, like->dims, &s->results[i]);
+}
+
+static tn_status output_memory(void *user, size_t i, const Tensor *like, void **data) {
+    tn_session *s = user;
+    TRY(result_for(s, i, like));
+    s->written[i] = true;
+    *data = s->results[i]->t.data;
+    return TN_OK;
+}
+
+tn_status gather_dense(Context *ctx, const Tensor *from, void *to) {
+    Arena arena;
+    arena_init(&arena, &ctx->allocator);
+    RegionList list = {.arena = &arena, .covers = true};
+    Region r = region_dense(0, from->rank, from->dims);
+    for (int i = 0; i < from->rank; i++) r.src_stride[i] = from->strides[i];
+    RasterOperand source = {from->data, from->offset};
+    tn_status status = region_push(&list, &r);
+    if (status == TN_OK)
+        status = raster_run(&list, from->dtype, &source, to, 0, tensor_count(from), NULL, ctx->pool);
+    arena_free(&arena);
+    return status;
+}
+
+/* Outputs that are inputs, constants, views, or of unknown size until now. */
+static tn_status collect(tn_session *s) {
+    Frame *f = s->current;
+    for (size_t i = 0; i < s->n_out; i++) {
+        if (s->written[i]) continue;
+        const Tensor *t = &f->t[s->program->outputs.data[i]];
+        TRY(result_for(s, i, t));
+        TRY(gather_dense(s->ctx, t, s->results[i]->t.data));
+    }
+    return TN_OK;
+}
+
+static tn_status run(tn_session *s, const tn_run_options *o, const tn_tensor *const *inputs, size_t n_inputs) {
+    TRY(set_inputs(s, inputs, n_inputs));
+    if (!s->current || !frame_fits(s->current, s->inputs, NULL)) TRY(use_frame(s));
+    s->options = o;
+    s->runner.user = s;
+    s->runner.output = output_memory;
+    s->runner.before = o && o->before ? session_before : NULL;
+    s->runner.after = o && o->after ? session_after : NULL;
+    s->runner.profile = o && o->profile;
+    s->runner.deadline = o && o->timeout_ns ? monotonic_ns() + o->timeout_ns : 0;
+    tn_status status = frame_run(s->current, s->inputs, NULL);
+    if (status == TN_OK) status = collect(s);
+    if (status == TN_OK) status = runner_poll(&s->runner);
+    frame_finish(s->current);
+    s->runner.before = s->runner.after = NULL;
+    if (status == TN_CANCELLED) atomic_store(&s->runner.cancelled, false);
+    return status;
+}
+
+tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_tensor *const *inputs, size_t n_inputs,
+                         tn_tensor **outputs, size_t n_outputs) {
+    if (!s || (n_outputs && !outputs)) return fail(TN_INVALID_ARGUMENT, "session or outputs is NULL");
+    if (n_outputs != s->n_out)
+        return fail(TN_INVALID_ARGUMENT, "the session has %zu outputs, %zu were asked for", s->n_out, n_outputs);
+    for (size_t i = 0; i < n_outputs; i++) {
+        s->results[i] = outputs[i];
+        s->given[i] = outputs[i] != NULL;
+        s->written[i] = false;
+    }
+    tn_status status = run(s, options, inputs, n_inputs);
+    for (size_t i = 0; i < n_outputs; i++) {
+        if (s->given[i]) continue;
+        if (status == TN_OK)
+            outputs[i] = s->results[i];
+        else
+            tn_tensor_release(s->results[i]);
+        s->results[i] = NULL;
+    }
+    return status;
+}
+
+void tn_session_cancel(tn_session *s) {
+    if (s) atomic_store(&s->runner.cancelled, true);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public handles behind include/tenon, and what the files of this folder share. */
+#ifndef TENON_SESSION_SESSION_H
+#define TENON_SESSION_SESSION_H
+
+#include <tenon/graph.h>
+
+#include "program/program.h"
+
+/* A context is the base's; handles of graphs, nodes and values are the IR's own. */
+static inline Context *context_of(const tn_context *c) { return (Context *)c; }
+
+struct tn_tensor {
+    atomic_int references;
+    Context *ctx;
+    Tensor t; /* dense */
+};
+
+struct tn_model {
+    atomic_int references;
+    Context *ctx;
+    Model *ir;
+};
+
+/* A tensor handle that takes over `t`'s buffer reference. */
+tn_status tensor_handle(Context *ctx, const Tensor *t, tn_tensor **out);
+/* A model handle that takes over the model, also when it fails. */
+tn_status model_handle(Context *ctx, Model *ir, tn_model **out);
+/* Elements of any reading in row-major order to dense memory. */
+tn_status gather_dense(Context *ctx, const Tensor *from, void *to);
+void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info);
+
+#endif

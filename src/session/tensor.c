@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Public tensors: making, reading, files, comparing. */
+#include "session/session.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "formats/npy/npy.h"
+#include "formats/onnx/onnx.h"
+
+/* ---- making -------------------------------------------------------------------------------------------------- */
+
+tn_status tensor_handle(Context *ctx, const Tensor *t, tn_tensor **out) {
+    tn_tensor *h = mem_alloc(&ctx->allocator, sizeof *h, alignof(tn_tensor));
+    if (!h) return TN_OUT_OF_MEMORY;
+    atomic_init(&h->references, 1);
+    h->ctx = context_ref(ctx);
+    h->t = *t;
+    *out = h;
+    return TN_OK;
+}
+
+static tn_status check_shape(const tn_context *context, int rank, const int64_t *dims, tn_tensor **tensor) {
+    if (!context || !tensor) return fail(TN_INVALID_ARGUMENT, "context or tensor is NULL");
+    if (rank > 0 && !dims) return fail(TN_INVALID_ARGUMENT, "dims is NULL for a tensor of rank %d", rank);
+    return TN_OK;
+}
+
+tn_status tn_tensor_create(tn_context *context, tn_dtype dtype, int rank, const int64_t *dims, tn_tensor **tensor) {
+    Tensor t;
+    TRY(check_shape(context, rank, dims, tensor));
+    TRY(tensor_new(context_of(context), dtype, rank, dims, &t));
+    tn_status status = tensor_handle(context_of(context), &t, tensor);
+    if (status != TN_OK) tensor_release(&t);
+    return status;
+}
+
+tn_status tn_tensor_wrap(tn_context *context, tn_dtype dtype, int rank, const int64_t *dims, void *data, size_t bytes,
+                         void (*release)(void *user, void *data, size_t size), void *user, tn_tensor **tensor) {
+    Context *ctx = context_of(context);
+    int64_t count;
+    size_t want;
+    TRY(check_shape(context, rank, dims, tensor));
+    if (dtype == TN_STRING || dtype_bits(dtype) == 0)
+        return fail(TN_INVALID_ARGUMENT, "memory of element type %s cannot be wrapped", dtype_name(dtype));
+    if (rank < 0 || rank > TN_MAX_RANK) return fail(TN_SHAPE, "rank %d is outside 0..%d", rank, TN_MAX_RANK);
+    for (int i = 0; i < rank; i++)
+        if (dims[i] < 0) return fail(TN_SHAPE, "dimension %d is negative: %lld", i, (long long)dims[i]);
+    TRY(checked_count(rank, dims, &count));
+    TRY(checked_bytes(dtype, count, &want));
+    if (want != bytes) return fail(TN_SHAPE, "the shape takes %zu bytes, the memory has %zu", want, bytes);
+    if (bytes > 0 && !data) return fail(TN_INVALID_ARGUMENT, "data is NULL");
+    if (bytes > 0 && dtype_size(dtype) > 1 && (uintptr_t)data % (uintptr_t)(dtype_size(dtype) > 8 ? 8 : dtype_size(dtype)))
+        return fail(TN_INVALID_ARGUMENT, "data is not aligned to its element type");
+    Tensor t;
+    tensor_set_dense(&t, dtype, rank, dims);
+    TRY(buffer_borrow(&ctx->allocator, data, bytes, release, user, &t.buffer));
+    t.data = data;
+    tn_status status = tensor_handle(ctx, &t, tensor);
+    if (status != TN_OK) { /* nothing was taken: the memory stays the caller's */
+        t.buffer->release = NULL;
+        t.buffer->data = NULL;
+        mem_free(&ctx->allocator, t.buffer, sizeof *t.buffer);
+    }
+    return status;
+}
+
+tn_tensor *tn_tensor_retain(tn_tensor *tensor) {
+    if (tensor) atomic_fetch_add(&tensor->references, 1);
+    return tensor;
+}
+
+void tn_tensor_release(tn_tensor *tensor) {
+    if (!tensor || atomic_fetch_sub(&tensor->references, 1) != 1) return;
+    Context *ctx = tensor->ctx;
+    tensor_release(&tensor->t);
+    mem_free(&ctx->allocator, tensor, sizeof *tensor);
+    context_unref(ctx);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+tn_dtype tn_tensor_dtype(const tn_tensor *tensor) { return tensor ? tensor->t.dtype : TN_UNDEFINED; }
+int tn_tensor_rank(const tn_tensor *tensor) { return tensor ? tensor->t.rank : 0; }
+const int64_t *tn_tensor_dims(const tn_tensor *tensor) { return tensor ? tensor->t.dims : NULL; }
+int64_t tn_tensor_count(const tn_tensor *tensor) { return tensor ? tensor_count(&tensor->t) : 0; }
+
+size_t tn_tensor_bytes(const tn_tensor *tensor) {
+    size_t bytes = 0;
+    if (tensor && checked_bytes(tensor->t.dtype, tensor_count(&tensor->t), &bytes) != TN_OK) return 0;
+    return bytes;
+}
+
+void *tn_tensor_data(const tn_tensor *tensor) {
+    if (!tensor || tensor->t.dtype == TN_STRING || tensor_count(&tensor->t) == 0) return NULL;
+    return tensor->t.data;
+}
+
+static tn_status string_at(const tn_tensor *tensor, int64_t i, RcString ***place) {
+    if (!tensor || tensor->t.dtype != TN_STRING) return fail(TN_INVALID_ARGUMENT, "the tensor holds no strings");
+    if (i < 0 || i >= tensor_count(&tensor->t))
+        return fail(TN_OUT_OF_RANGE, "element %lld of %lld", (long long)i, (long long)tensor_count(&tensor->t));
+    *place = (RcString **)tensor->t.data + i;
+    return TN_OK;
+}
+
+tn_status tn_tensor_get_string(const tn_tensor *tensor, int64_t i, const char **text, size_t *length) {
+    RcString **place;
+    TRY(string_at(tensor, i, &place));
+    Str s = rc_string_get(*place);
+    *text = s.s ? s.s : "";
+    *length = s.n;
+    return TN_OK;
+}
+
+tn_status tn_tensor_set_string(tn_tensor *tensor, int64_t i, const char *text, size_t length) {
+    RcString **place, *fresh;
+    TRY(string_at(tensor, i, &place));
+    TRY(rc_string_new(&tensor->ctx->allocator, (Str){text, length}, &fresh));
+    rc_string_unref(*place);
+    *place = fresh;
+    return TN_OK;
+}
+
+static double element(const Tensor *t, int64_t i) {
+    double v = 0;
+    if (dtype_is_signed_int(t->dtype) || dtype_is_unsigned_int(t->dtype) || t->dtype == TN_BOOL) {
+        int64_t n;
+        load_i64(&n, t->dtype, t->data, t->offset + i, 1, 1);
+        return t->dtype == TN_U64 ? (double)(uint64_t)n : (double)n;
+    }
+    if (t->dtype != TN_STRING) load_f64(&v, t->dtype, t->data, t->offset + i, 1, 1);
+    return v;
+}
+
+double tn_tensor_get_double(const tn_tensor *tensor, int64_t i) {
+    return tensor && i >= 0 && i < tensor_count(&tensor->t) ? element(&tensor->t, i) : 0;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+static tn_status text_copy(const Text *text, char **out) {
+    char *copy = mem_alloc(&allocator_default, text->n + 1, 1);
+    if (!copy) return TN_OUT_OF_MEMORY;
+    if (text->n) memcpy(copy, text->s, text->n);
+    *out = copy;
+    return TN_OK;
+}
+
+static tn_status parse_tensor(Context *ctx, const char *format, Buffer *bytes, tn_tensor **tensor, char **name) {
+    Tensor t = {0};
+    Text found;
+    text_init(&found, &ctx->allocator);
+    tn_status status;
+    if (strcmp(format, "npy") == 0)
+        status = npy_read(ctx, bytes->data, bytes->size, &t);
+    else if (strcmp(format, "pb") == 0)
+        status = onnx_tensor_read(ctx, bytes, &t, &found);
+    else
+        status = fail(TN_UNSUPPORTED, "tensors are read from npy and pb, not from \"%s\"", format);
+    if (status == TN_OK && name) status = text_copy(&found, name);
+    if (status == TN_OK) {
+        status = tensor_handle(ctx, &t, tensor);
+        if (status != TN_OK && name) tn_free_text(*name);
+    }
+    if (status != TN_OK) tensor_release(&t);
+    text_free(&found);
+    return status;
+}
+
+static const char *extension(const char *path) {
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    return dot && (!slash || dot > slash) ? dot + 1 : "";
+}
+
+tn_status tn_tensor_load(tn_context *context, const char *path, tn_tensor **tensor, char **name) {
+    if (!context || !path || !tensor) return fail(TN_INVALID_ARGUMENT, "context, path or tensor is NULL");
+    Buffer *bytes;
+    TRY(file_map(&context_of(context)->allocator, path, &bytes));
+    tn_status status = parse_tensor(context_of(context), extension(path), bytes, tensor, name);
+    buffer_unref(bytes);
+    if (status != TN_OK) diag_set_file(path);
+    return status;
+}
+
+tn_status tn_tensor_parse(tn_context *context, const char *format, const void *data, size_t size, tn_tensor **tensor,
+                          char **name) {
+    if (!context || !format || !tensor || (size && !data)) return fail(TN_INVALID_ARGUMENT, "an argument is NULL");
+    Buffer *bytes; /* a copy: the caller's memory is only lent for the call */
+    TRY(buffer_new(&context_of(context)->allocator, size, &bytes));
+    if (size) memcpy(bytes->data, data, size);
+    tn_status status = parse_tensor(context_of(context), format, bytes, tensor, name);
+    buffer_unref(bytes);
+    return status;
+}
+
+tn_status tn_tensor_save(const tn_tensor *tensor, const char *path, const char *name) {
+    if (!tensor || !path) return fail(TN_INVALID_ARGUMENT, "tensor or path is NULL");
+    bool npy = strcmp(extension(path), "npy") == 0;
+    if (!npy && strcmp(extension(path), "pb") != 0)
+        return fail(TN_UNSUPPORTED, "tensors are written as .npy and .pb; \"%s\" ends in neither", path);
+    FileWriter *w;
+    TRY(file_writer_open(&tensor->ctx->allocator, path, &w));
+    tn_status status = npy ? npy_write(&tensor->t, w) : onnx_tensor_write(&tensor->t, str_of(name ? name : ""), w);
+    if (status == TN_OK) return file_writer_commit(w);
+    file_writer_abort(w);
+    return status;
+}
+
+void tn_free_text(char *text) {
+    if (text) mem_free(&allocator_default, text, strlen(text) + 1);
+}
