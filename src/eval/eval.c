@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The evaluator: walks a graph in order. Values are kept by id until their graph's run ends. */
+#include "eval/eval.h"
+
+/* ---- one node ------------------------------------------------------------------------------------------------ */
+
+typedef struct Evaluator {
+    KernelHost host; /* first: a host pointer is an Evaluator pointer */
+    Context *ctx;
+    Arena *scratch;
+    Tensor *values;             /* by value id; NULL when only one node runs */
+    bool *have;
+    Tensor *allocated;          /* results of the node that runs now */
+    struct NestedRun *nested;   /* results of nested graphs of the node that runs now */
+    int depth;
+} Evaluator;
+
+static tn_status host_alloc(KernelHost *host, int i, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
+    Evaluator *e = (Evaluator *)host;
+    tensor_release(&e->allocated[i]);
+    TRY(tensor_new(e->ctx, dtype, rank, dims, &e->allocated[i]));
+    *out = e->allocated[i];
+    return TN_OK;
+}
+
+static tn_status infer_concrete(const Node *node, const Tensor *const *in, InferValue *facts, InferValue *found) {
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        facts[i] = (InferValue){0};
+        if (!in[i]) continue;
+        facts[i] = (InferValue){.present = true, .kind = TYPE_TENSOR, .dtype = in[i]->dtype,
+                                .shape = shape_make(in[i]->rank, in[i]->dims), .value = in[i]};
+    }
+    return op_infer(node, NULL, facts, found, NULL);
+}
+
+static tn_status run_regions(Evaluator *e, const Node *node, const Tensor *const *in, Tensor *out, bool *done) {
+    RegionList lists[OP_MAX_OUTPUTS];
+    const void *fill[OP_MAX_OUTPUTS] = {0};
+    bool declined = true;
+    *done = false;
+    if (!node->op->regions || node->n_results > OP_MAX_OUTPUTS) return TN_OK;
+    for (uint32_t i = 0; i < node->n_results; i++) lists[i] = (RegionList){.arena = e->scratch};
+    TRY(op_regions(node, in, (int)node->n_operands, out, (int)node->n_results, lists, fill, &declined));
+    if (declined) return TN_OK;
+    RasterOperand *sources = arena_array(e->scratch, RasterOperand, node->n_operands + 1);
+    if (!sources) return TN_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < node->n_operands; i++)
+        if (in[i]) sources[i] = (RasterOperand){in[i]->data, in[i]->offset};
+    for (uint32_t i = 0; i < node->n_results; i++)
+        TRY(raster_run(&lists[i], out[i].dtype, sources, out[i].data, 0, tensor_count(&out[i]), fill[i], NULL));
+    *done = true;
+    return TN_OK;
+}
+
+/* Results whose shape inference knows get their memory here; the kernel asks for the others. */
+static tn_status make_results(Evaluator *e, const Node *node, const InferValue *found, Tensor *out) {
+    for (uint32_t i = 0; i < node->n_results; i++) {
+        out[i] = (Tensor){.dtype = found[i].dtype};
+        if (shape_is_known(&found[i].shape) && found[i].dtype)
+            TRY(tensor_new(e->ctx, found[i].dtype, found[i].shape.rank, found[i].shape.dims, &out[i]));
+    }
+    return TN_OK;
+}
+
+static tn_status run_reference(Evaluator *e, const Node *node, const Tensor *const *in, Tensor *out) {
+    if (!node->op->reference) return fail(TN_UNSUPPORTED, "the op has no reference kernel");
+    KernelCtx c = {.node = node, .n_in = (int)node->n_operands, .n_out = (int)node->n_results, .in = in, .out = out,
+                   .context = e->ctx, .pool = e->ctx->pool, .scratch = e->scratch, .host = &e->host};
+    e->allocated = out;
+    return node->op->reference(&c);
+}
+
+static tn_status run_node(Evaluator *e, const Node *node, const Tensor *const *in, Tensor *out) {
+    for (uint32_t i = 0; i < node->n_results; i++) out[i] = (Tensor){0};
+    InferValue *facts = arena_array(e->scratch, InferValue, node->n_operands + node->n_results + 1);
+    if (!facts) return TN_OUT_OF_MEMORY;
+    InferValue *found = facts + node->n_operands;
+    bool done = false;
+    tn_status status = infer_concrete(node, in, facts, found);
+    if (status == TN_OK) status = make_results(e, node, found, out);
+    if (status == TN_OK) status = run_regions(e, node, in, out, &done);
+    if (status == TN_OK && !done) status = run_reference(e, node, in, out);
+    if (status == TN_OK) return TN_OK;
+    diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
+    for (uint32_t i = 0; i < node->n_results; i++) tensor_release(&out[i]);
+    return status;
+}
+
+tn_status eval_node(Context *ctx, Arena *scratch, const Node *node, const Tensor *const *in, Tensor *out) {
+    if (node->op->flags & OP_CONTROL) return fail(TN_UNSUPPORTED, "a node with nested graphs is no single node");
+    Evaluator e = {.host = {.alloc_output = host_alloc}, .ctx = ctx, .scratch = scratch};
+    ArenaMark mark = arena_mark(scratch);
+    tn_status status = run_node(&e, node, in, out);
+    arena_release(scratch, mark);
+    return status;
+}
+
+/* ---- graphs -------------------------------------------------------------------------------------------------- */
+
+/* Results of a nested graph live until the same graph runs again or the owner is done. */
+struct NestedRun {
+    const Graph *graph;
+    Tensor *results;
+    size_t n;
+    struct NestedRun *next;
+};
+
+static void drop(Evaluator *e, const Value *v) {
+    if (!e->have[v->id]) return;
+    tensor_release(&e->values[v->id]);
+    e->have[v->id] = false;
+}
+
+static void bind(Evaluator *e, const Value *v, const Tensor *t, bool own) {
+    drop(e, v);
+    e->values[v->id] = *t;
+    if (!own) buffer_ref(t->buffer);
+    e->have[v->id] = true;
+}
+
+static void drop_graph(Evaluator *e, const Graph *graph) {
+    for (size_t i = 0; i < graph->inputs.len; i++) drop(e, graph->inputs.data[i]);
+    for (const Node *n = graph->first; n; n = n->next)
+        for (uint32_t i = 0; i < n->n_results; i++) drop(e, n->results[i]);
+}
+
+static void free_nested(Evaluator *e) {
+    for (; e->nested; e->nested = e->nested->next)
+        for (size_t i = 0; i < e->nested->n; i++) tensor_release(&e->nested->results[i]);
+}
+
+static tn_status eval_in_order(Evaluator *e, const Node *node) {
+    const Tensor *payload = value_constant(node_result(node, 0));
+    if (payload) {
+        bind(e, node->results[0], payload, false);
+        return TN_OK;
+    }
+    ArenaMark mark = arena_mark(e->scratch);
+    struct NestedRun *outer = e->nested;
+    e->nested = NULL;
+    const Tensor **in = arena_array(e->scratch, const Tensor *, node->n_operands + 1);
+    Tensor *out = arena_array(e->scratch, Tensor, node->n_results + 1);
+    tn_status status = in && out ? TN_OK : TN_OUT_OF_MEMORY;
+    if (status == TN_OK) {
+        for (uint32_t i = 0; i < node->n_operands; i++)
+            if (node->operands[i].value) in[i] = &e->values[node->operands[i].value->id];
+        status = run_node(e, node, in, out);
+    }
+    for (uint32_t i = 0; status == TN_OK && i < node->n_results; i++) bind(e, node->results[i], &out[i], true);
+    free_nested(e);
+    e->nested = outer;
+    arena_release(e->scratch, mark);
+    return status;
+}
+
+static tn_status walk(Evaluator *e, const Graph *graph, Tensor *outputs) {
+    for (const Node *n = graph->first; n; n = n->next) TRY(eval_in_order(e, n));
+    for (size_t i = 0; i < graph_n_outputs(graph); i++) {
+        outputs[i] = e->values[graph_output(graph, i)->id];
+        buffer_ref(outputs[i].buffer);
+    }
+    return TN_OK;
+}
+
+static struct NestedRun *nested_run(Evaluator *e, const Graph *graph) {
+    for (struct NestedRun *r = e->nested; r; r = r->next)
+        if (r->graph == graph) {
+            for (size_t i = 0; i < r->n; i++) tensor_release(&r->results[i]);
+            return r;
+        }
+    struct NestedRun *r = arena_new(e->scratch, struct NestedRun);
+    Tensor *results = arena_array(e->scratch, Tensor, graph_n_outputs(graph) + 1);
+    if (!r || !results) return NULL;
+    *r = (struct NestedRun){.graph = graph, .results = results, .n = graph_n_outputs(graph), .next = e->nested};
+    return e->nested = r;
+}
+
+static tn_status host_run_graph(KernelHost *host, const Graph *graph, const Tensor *in, size_t n_in, Tensor *out,
+                                size_t n_out) {
+    Evaluator *e = (Evaluator *)host;
+    if (n_in != graph->inputs.len || n_out != graph_n_outputs(graph))
+        return fail(TN_INVALID_MODEL, "nested graph \"%s\" takes %zu inputs and gives %zu outputs, not %zu and %zu",
+                    graph->name.n ? graph->name.s : "", graph->inputs.len, graph_n_outputs(graph), n_in, n_out);
+    struct NestedRun *r = nested_run(e, graph);
+    if (!r) return TN_OUT_OF_MEMORY;
+    Tensor *allocated = e->allocated;
+    for (size_t i = 0; i < n_in; i++) bind(e, graph->inputs.data[i], &in[i], false);
+    tn_status status = walk(e, graph, r->results);
+    drop_graph(e, graph);
+    e->allocated = allocated;
+    if (status != TN_OK) {
+        memset(r->results, 0, r->n * sizeof *r->results);
+        return status;
+    }
+    memcpy(out, r->results, n_out * sizeof *out);
+    return TN_OK;
+}
+
+tn_status eval_graph(Context *ctx, const Graph *graph, const Tensor *const *inputs, Tensor *outputs) {
+    Arena scratch;
+    arena_init(&scratch, &ctx->allocator);
+    Evaluator e = {.host = {.alloc_output = host_alloc, .run_graph = host_run_graph}, .ctx = ctx, .scratch = &scratch};
+    size_t n = graph->model->n_values + 1;
+    e.values = arena_array(&scratch, Tensor, n);
+    e.have = arena_array(&scratch, bool, n);
+    tn_status status = e.values && e.have ? TN_OK : TN_OUT_OF_MEMORY;
+    for (size_t i = 0; status == TN_OK && i < graph->inputs.len; i++) {
+        const Tensor *t = inputs[i] ? inputs[i] : graph_input_default(graph, i);
+        if (!t)
+            status = fail(TN_INVALID_ARGUMENT, "input \"%s\" is missing", graph->inputs.data[i]->name.s);
+        else
+            bind(&e, graph->inputs.data[i], t, false);
+    }
+    if (status == TN_OK) status = walk(&e, graph, outputs);
+    if (e.values && e.have) drop_graph(&e, graph);
+    arena_free(&scratch);
+    return status;
+}

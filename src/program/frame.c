@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames: what a program needs to run for given shapes. Where values lie, and the memory they lie in. */
+#include "program/program_int.h"
+
+#include <pthread.h>
+#include <time.h>
+
+/* ---- constants ----------------------------------------------------------------------------------------------- */
+
+static bool is_misaligned(const Tensor *t) {
+    int size = dtype_size(t->dtype);
+    uintptr_t align = size > 8 ? 8 : (uintptr_t)(size ? size : 1);
+    return t->data && (uintptr_t)t->data % align != 0;
+}
+
+/* A payload that lies askew in its file is replaced by an aligned copy, once for all sessions of the model. */
+static tn_status align_constant(Context *ctx, Tensor *payload) {
+    size_t bytes = 0;
+    Buffer *copy = NULL;
+    TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
+    TRY(buffer_new(&ctx->allocator, bytes, &copy));
+    memcpy(copy->data, payload->data, bytes);
+    buffer_unref(payload->buffer); /* the model keeps the file: other sessions may still read there */
+    payload->buffer = copy;
+    payload->data = copy->data;
+    return TN_OK;
+}
+
+/* Large constants are not read before a run. */
+static tn_status bind_constant(Frame *f, int32_t s, bool may_read) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    Tensor *payload = (Tensor *)value_constant(f->program->slots.data[s].value);
+    size_t bytes = 0;
+    TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
+    pthread_mutex_lock(&lock);
+    tn_status status = TN_OK;
+    if (is_misaligned(payload) && (may_read || bytes <= FOLD_BYTES)) status = align_constant(f->runner->ctx, payload);
+    f->t[s] = *payload;
+    f->t[s].buffer = NULL;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------------- */
+
+tn_status frame_new(const Program *program, Runner *runner, Memory *memory, Frame **out) {
+    const Allocator *a = &runner->ctx->allocator;
+    Frame *f = mem_alloc(a, sizeof *f, alignof(Frame));
+    if (!f) return TN_OUT_OF_MEMORY;
+    f->program = program;
+    f->runner = runner;
+    f->outermost = memory != NULL;
+    f->memory = memory ? memory : &f->own_memory;
+    arena_init(&f->arena, a);
+    f->t = arena_array(&f->arena, Tensor, program->slots.len + 1);
+    f->state = arena_array(&f->arena, SlotState, program->slots.len + 1);
+    f->steps = arena_array(&f->arena, Step, program->instrs.len + 1);
+    f->children = arena_array(&f->arena, Frame **, program->instrs.len + 1);
+    f->output_data = arena_array(&f->arena, void *, program->outputs.len + 1);
+    if (!f->t || !f->state || !f->steps || !f->children || !f->output_data) {
+        frame_free(f);
+        return TN_OUT_OF_MEMORY;
+    }
+    *out = f;
+    return TN_OK;
+}
+
+void frame_free(Frame *f) {
+    if (!f) return;
+    const Allocator *a = &f->runner->ctx->allocator;
+    if (f->state && f->t) frame_finish(f);
+    for (size_t i = 0; f->children && i < f->program->instrs.len; i++)
+        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
+            frame_free(f->children[i][k]);
+    for (size_t i = 0; f->steps && i < f->program->instrs.len; i++)
+        if (f->steps[i].prepared.release) f->steps[i].prepared.release(&f->steps[i].prepared, a);
+    for (size_t i = 0; i < f->segments.len; i++) arena_free(&f->segments.data[i].arena);
+    vec_free(a, &f->segments);
+    vec_free(a, &f->owned);
+    vec_free(a, &f->signature);
+    mem_free(a, f->own_memory.base, f->own_memory.size);
+    arena_free(&f->arena);
+    mem_free(a, f, sizeof *f);
+}
+
+/* ---- signatures ---------------------------------------------------------------------------------------------- */
+
+static bool same_reading(const Tensor *a, const Tensor *b) {
+    if (a->dtype != b->dtype || a->rank != b->rank || a->offset != b->offset) return false;
+    size_t n = (size_t)a->rank * sizeof *a->dims;
+    return memcmp(a->dims, b->dims, n) == 0 && memcmp(a->strides, b->strides, n) == 0;
+}
+
+bool frame_fits(const Frame *f, const Tensor *inputs, const Tensor *captures) {
+    size_t n_in = f->program->inputs.len, n = n_in + f->program->captures.len;
+    if (f->signature.len != n) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!same_reading(&f->signature.data[i], i < n_in ? &inputs[i] : &captures[i - n_in])) return false;
+    return true;
+}
+
+static tn_status sign(Frame *f, const Tensor *inputs, const Tensor *captures) {
+    const Allocator *a = &f->runner->ctx->allocator;
+    size_t n_in = f->program->inputs.len, n = n_in + f->program->captures.len;
+    TRY(vec_reserve(a, &f->signature, n));
+    for (size_t i = 0; i < n; i++) {
+        f->signature.data[i] = i < n_in ? inputs[i] : captures[i - n_in];
+        f->signature.data[i].data = NULL;
+        f->signature.data[i].buffer = NULL;
+    }
+    f->signature.len = n;
+    return TN_OK;
+}
+
+/* ---- planning from the start --------------------------------------------------------------------------------- */
+
+static void set_given(Frame *f, int32_t s, const Tensor *t) {
+    f->t[s] = *t;
+    f->t[s].buffer = NULL;
+    f->state[s] = (SlotState){.known = true, .home = HOME_INPUT, .root = s};
+}
+
+tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
+    const Program *p = f->program;
+    f->signature.len = 0;
+    for (size_t i = 0; i < f->segments.len; i++) f->segments.data[i].planned = false;
+    frame_finish(f);
+    memset(f->state, 0, p->slots.len * sizeof *f->state);
+    f->arena_size = 0;
+    for (size_t s = 0; s < p->slots.len; s++) {
+        if (p->slots.data[s].kind != SLOT_CONST) continue;
+        TRY(bind_constant(f, (int32_t)s, false));
+        f->state[s] = (SlotState){.known = true, .fixed = true, .home = HOME_CONST, .root = (int32_t)s};
+    }
+    for (size_t i = 0; i < p->inputs.len; i++) set_given(f, p->inputs.data[i], &inputs[i]);
+    for (size_t i = 0; i < p->captures.len; i++) set_given(f, p->captures.data[i], &captures[i]);
+    if (p->instrs.len > 0) TRY(segment_plan(f, 0));
+    return sign(f, inputs, captures);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+/* Grows by moving: values already there keep their offsets. */
+tn_status frame_reserve(Frame *f, int64_t size) {
+    Memory *m = f->memory;
+    size = max_i64(size, PLAN_ALIGN); /* results without elements have an address too */
+    Context *ctx = f->runner->ctx;
+    if ((uint64_t)size > ctx->limits.max_bytes)
+        return fail(TN_LIMIT, "intermediate values take %lld bytes, more than the limit of %llu", (long long)size,
+                    (unsigned long long)ctx->limits.max_bytes);
+    if ((size_t)size <= m->size) return TN_OK;
+    void *base = mem_alloc(&ctx->allocator, (size_t)size, PLAN_ALIGN);
+    if (!base) return TN_OUT_OF_MEMORY;
+    if (m->base) memcpy(base, m->base, m->size);
+    mem_free(&ctx->allocator, m->base, m->size);
+    *m = (Memory){base, (size_t)size};
+    return TN_OK;
+}
+
+static void *root_data(Frame *f, int32_t root) {
+    const SlotState *s = &f->state[root];
+    if (s->home == HOME_ARENA) return (char *)f->memory->base + s->offset;
+    if (s->home == HOME_OUTPUT) return f->output_data[s->offset];
+    return f->t[root].data;
+}
+
+tn_status frame_bind(Frame *f) {
+    for (size_t s = 0; s < f->program->slots.len; s++) {
+        const SlotState *state = &f->state[s];
+        if (!state->known || state->home == HOME_NONE) continue;
+        const SlotState *root = &f->state[state->root];
+        if (root->home == HOME_OUTPUT && !f->output_data[root->offset])
+            TRY(f->runner->output(f->runner->user, (size_t)root->offset,
+                                  &f->t[f->program->outputs.data[root->offset]], &f->output_data[root->offset]));
+        f->t[s].data = root_data(f, state->root);
+    }
+    return TN_OK;
+}
+
+tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures) {
+    const Program *p = f->program;
+    frame_finish(f); /* after a run that failed */
+    memset(f->output_data, 0, p->outputs.len * sizeof *f->output_data);
+    for (size_t s = 0; s < p->slots.len; s++)
+        if (p->slots.data[s].kind == SLOT_CONST) TRY(bind_constant(f, (int32_t)s, true));
+    for (size_t i = 0; i < p->inputs.len; i++) f->t[p->inputs.data[i]].data = inputs[i].data;
+    for (size_t i = 0; i < p->captures.len; i++) f->t[p->captures.data[i]].data = captures[i].data;
+    return TN_OK;
+}
+
+tn_status frame_own(Frame *f, int32_t s) {
+    Tensor *t = &f->t[s];
+    frame_disown(f, s);
+    TRY(vec_reserve(&f->runner->ctx->allocator, &f->owned, f->owned.len + 1));
+    Tensor fresh;
+    TRY(tensor_new(f->runner->ctx, t->dtype, t->rank, t->dims, &fresh));
+    *t = fresh;
+    f->state[s].home = HOME_OWNED;
+    f->state[s].root = s;
+    f->owned.data[f->owned.len++] = s;
+    return TN_OK;
+}
+
+void frame_disown(Frame *f, int32_t s) {
+    if (f->state[s].home != HOME_OWNED || !f->t[s].buffer) return;
+    tensor_release(&f->t[s]);
+    for (size_t i = 0; i < f->owned.len; i++)
+        if (f->owned.data[i] == s) f->owned.data[i] = f->owned.data[--f->owned.len];
+}
+
+void frame_finish(Frame *f) {
+    while (f->owned.len > 0) frame_disown(f, f->owned.data[f->owned.len - 1]);
+}
+
+bool frame_shape_known(const Frame *f, int32_t slot) { return f->state[slot].known; }
+
+int32_t frame_external_output(const Frame *f, int32_t slot) {
+    const SlotState *root = &f->state[f->state[slot].root];
+    return root->home == HOME_OUTPUT ? (int32_t)root->offset : -1;
+}
+
+/* ---- figures ------------------------------------------------------------------------------------------------- */
+
+static void add_live(int64_t *change, int64_t bytes, int32_t first, int32_t last) {
+    int64_t rounded = (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    change[first] += rounded;
+    change[last + 1] -= rounded;
+}
+
+static uint64_t peak(const int64_t *change, size_t n) {
+    int64_t live = 0, most = 0;
+    for (size_t i = 0; i < n; i++) most = max_i64(most, live += change[i]);
+    return (uint64_t)most;
+}
+
+static void count_slot(const Frame *f, size_t s, int64_t *bound, int64_t *plain) {
+    const Slot *slot = &f->program->slots.data[s];
+    const SlotState *state = &f->state[s];
+    int32_t n = (int32_t)f->program->instrs.len;
+    size_t bytes;
+    if (slot->kind != SLOT_RESULT || !state->known || slot->def >= n) return;
+    if (state->home == HOME_ARENA && state->root == (int32_t)s)
+        add_live(bound, state->bytes, slot->def, min_i64(state->root_last, n));
+    if (slot->is_output && f->outermost) return; /* in the caller's memory either way */
+    if (checked_bytes(f->t[s].dtype, tensor_count(&f->t[s]), &bytes) == TN_OK)
+        add_live(plain, (int64_t)bytes, slot->graph_def, (int32_t)max_i64(slot->graph_def, slot->graph_last_use));
+}
+
+tn_status frame_info(const Frame *f, FrameInfo *info) {
+    size_t n = f->program->instrs.len + 2;
+    Arena *scratch = &f->runner->scratch;
+    ArenaMark mark = arena_mark(scratch);
+    int64_t *bound = arena_array(scratch, int64_t, n), *plain = arena_array(scratch, int64_t, n);
+    if (!bound || !plain) return TN_OUT_OF_MEMORY;
+    for (size_t s = 0; s < f->program->slots.len; s++) count_slot(f, s, bound, plain);
+    *info = (FrameInfo){.arena_bytes = (uint64_t)f->arena_size, .bound_bytes = peak(bound, n),
+                        .plain_bytes = peak(plain, n), .allocated_bytes = f->memory->size};
+    for (size_t i = 0; i < f->segments.len && f->segments.data[i].planned; i++) {
+        info->n_segments++;
+        for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++)
+            info->flops += f->steps[k].flops;
+    }
+    info->complete = n == 2 || (info->n_segments > 0 &&
+                                f->segments.data[info->n_segments - 1].end == (int32_t)f->program->instrs.len);
+    arena_release(scratch, mark);
+    return TN_OK;
+}
+
+/* ---- runners ------------------------------------------------------------------------------------------------- */
+
+uint64_t monotonic_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+tn_status runner_init(Runner *runner, Context *ctx) {
+    *runner = (Runner){.ctx = ctx};
+    arena_init(&runner->scratch, &ctx->allocator);
+    atomic_init(&runner->cancelled, false);
+    return TN_OK;
+}
+
+void runner_free(Runner *runner) { arena_free(&runner->scratch); }
+
+tn_status runner_poll(Runner *runner) {
+    if (atomic_load_explicit(&runner->cancelled, memory_order_relaxed)) return fail(TN_CANCELLED, "the run was cancelled");
+    if (runner->deadline && monotonic_ns() > runner->deadline) return fail(TN_DEADLINE, "the run's time is up");
+    return TN_OK;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph as an array of instructions, planned for concrete shapes, and what runs it. */
+#ifndef TENON_PROGRAM_PROGRAM_H
+#define TENON_PROGRAM_PROGRAM_H
+
+#include "eval/eval.h"
+#include "kernel/kernel.h"
+#include "plan/plan.h"
+
+/* ---- programs ------------------------------------------------------------------------------------------------ */
+
+/* What a value is to a program. */
+typedef enum SlotKind { SLOT_INPUT, SLOT_CONST, SLOT_CAPTURE, SLOT_RESULT } SlotKind;
+typedef struct Slot {
+    const Value *value;
+    SlotKind kind;
+    bool is_output;
+    uint32_t index;     /* of an input or capture */
+    int32_t def;        /* the instruction that makes it; -1 */
+    int32_t last_use;   /* the last instruction that reads it; n_instrs when it is an output; -1: nobody */
+    int32_t graph_def, graph_last_use; /* the same in the graph's own order */
+} Slot;
+
+typedef struct Program Program;
+typedef struct Instr {
+    const Node *node;
+    uint32_t n_in, n_out, n_bodies, n_captures;
+    int32_t *in;        /* slots; -1: absent */
+    int32_t *out;       /* slots */
+    Program **bodies;   /* of the node's nested graphs */
+    int32_t *captures;  /* slots that the bodies read besides the operands */
+} Instr;
+
+/* Immutable once built. Instructions stand in the graph's order; those that no wanted output needs are left out, those
+   that read only constants stand just before the first that reads their results. */
+struct Program {
+    Context *ctx;
+    const Graph *graph;
+    Arena arena;
+    VEC(Slot) slots;
+    VEC(Instr) instrs;
+    VEC(int32_t) inputs;   /* slot of each graph input */
+    VEC(int32_t) outputs;  /* slot of each wanted output */
+    VEC(int32_t) captures; /* slots of values of graphs around */
+};
+
+/* `outputs` are values of `graph` (NULL with 0: the graph's outputs). */
+tn_status program_build(Context *ctx, const Graph *graph, Value *const *outputs, size_t n_outputs, Program **out);
+void program_free(Program *program); /* NULL is ignored */
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+typedef enum StepAction {
+    STEP_NOTHING, /* every result is a view, or was known when planning */
+    STEP_RASTER,
+    STEP_KERNEL
+} StepAction;
+
+/* How an instruction runs for the shapes at hand. */
+typedef struct Step {
+    StepAction action;
+    bool folded;
+    const KernelDesc *kernel;
+    Prepared prepared;
+    uint32_t pack;      /* bit i: operand i is handed over as a dense copy */
+    RegionList *lists;  /* one a result; empty with `covers` for views */
+    const void **fill;
+    double flops;
+    uint64_t nanoseconds;
+} Step;
+
+/* Memory for intermediate values; grows, never shrinks. One frame uses it at a time. */
+typedef struct Memory {
+    void *base;
+    size_t size;
+} Memory;
+
+/* What all frames of a session share while they run. */
+typedef struct Runner {
+    Context *ctx;
+    Arena scratch;
+    atomic_bool cancelled;
+    uint64_t deadline;  /* monotonic nanoseconds; 0: none */
+    bool profile;
+    /* Around each instruction of the outermost program; may be NULL. */
+    int (*before)(void *user, size_t instr);
+    int (*after)(void *user, size_t instr);
+    void *user;
+    /* Memory for graph output i of the outermost program, whose shape is known now. */
+    tn_status (*output)(void *user, size_t i, const Tensor *like, void **data);
+} Runner;
+
+typedef struct Segment {
+    int32_t start, end;
+    Arena arena;        /* lists of regions, contents computed while planning */
+    bool planned;
+    struct Assumption *assumptions;
+    size_t n_assumptions;
+} Segment;
+
+/* A program with plans: tensors of all slots. */
+typedef struct Frame {
+    const Program *program;
+    Runner *runner;
+    bool outermost;
+    Arena arena;
+    Tensor *t;             /* by slot */
+    struct SlotState *state; /* by slot */
+    Step *steps;           /* by instruction */
+    struct Frame ***children; /* by instruction and body; NULL until run */
+    VEC(Segment) segments;
+    Memory *memory;
+    Memory own_memory;
+    int64_t arena_size;    /* of the plan so far */
+    VEC(int32_t) owned;    /* slots with memory of their own: strings, results of unknown size */
+    VEC(Tensor) signature; /* inputs and captures as planned */
+    void **output_data;    /* by output: the session's memory for it, once asked for */
+} Frame;
+
+tn_status frame_new(const Program *program, Runner *runner, Memory *memory /* NULL: its own */, Frame **out);
+void frame_free(Frame *frame); /* NULL is ignored */
+
+/* Plans the first segment for these inputs (dims and strides; NULL data). */
+tn_status frame_plan(Frame *frame, const Tensor *inputs, const Tensor *captures);
+/* Whether the frame is planned for inputs like these. */
+bool frame_fits(const Frame *frame, const Tensor *inputs, const Tensor *captures);
+/* Runs with these inputs (planned before); results are then frame->t of the output slots. */
+tn_status frame_run(Frame *frame, const Tensor *inputs, const Tensor *captures);
+/* Where a value's bytes lie: -1 memory of the frame, else the output index whose memory the slot shares. */
+int32_t frame_external_output(const Frame *frame, int32_t slot);
+bool frame_shape_known(const Frame *frame, int32_t slot);
+/* Gives back memory outside the arena: strings, results of unknown size. After the results were read. */
+void frame_finish(Frame *frame);
+
+/* Sums over what is planned. */
+typedef struct FrameInfo {
+    uint64_t arena_bytes, bound_bytes, plain_bytes, allocated_bytes;
+    double flops;
+    size_t n_segments;
+    bool complete; /* every instruction is planned */
+} FrameInfo;
+tn_status frame_info(const Frame *frame, FrameInfo *info);
+
+tn_status runner_init(Runner *runner, Context *ctx);
+void runner_free(Runner *runner);
+tn_status runner_poll(Runner *runner);
+uint64_t monotonic_ns(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of src/program share. */
+#ifndef TENON_PROGRAM_PROGRAM_INT_H
+#define TENON_PROGRAM_PROGRAM_INT_H
+
+#include "program/program.h"
+
+/* Whose memory a slot's bytes lie in. */
+typedef enum Home {
+    HOME_NONE,    /* not planned yet */
+    HOME_INPUT,   /* given for the run: inputs, captures */
+    HOME_CONST,   /* the model's, or computed while planning */
+    HOME_ARENA,   /* the frame's memory at `offset` */
+    HOME_OUTPUT,  /* memory of graph output `offset`, given by the session */
+    HOME_OWNED    /* a buffer of its own: strings, results of unknown size */
+} Home;
+
+typedef struct SlotState {
+    bool known;         /* dims and strides are known */
+    bool fixed;         /* ready since before any run: constants and what follows from them and from shapes */
+    Home home;          /* of the root */
+    int32_t root;       /* the slot whose memory this one lies in */
+    int32_t root_last;  /* of a root: the last instruction that reads any slot in it */
+    int64_t bytes;      /* of a root */
+    int64_t offset;     /* see Home */
+} SlotState;
+
+/* What the plan of a later segment took for granted about a value made before. */
+typedef struct Assumption {
+    int32_t slot;
+    Tensor like;
+    const void *bytes; /* NULL: only its dims */
+    size_t n_bytes;
+} Assumption;
+
+/* Contents of at most this many bytes are computed while planning. */
+#define FOLD_BYTES 65536
+/* What is computed from run-time contents while planning: shape arithmetic, no more. */
+#define FOLD_ELEMENTS 64
+
+tn_status segment_plan(Frame *f, size_t segment);
+/* Whether what the plan assumed still holds. */
+bool segment_holds(const Frame *f, size_t segment);
+/* Data pointers of all planned slots from their homes. */
+tn_status frame_bind(Frame *f);
+/* Constants and given tensors take their places for a run. */
+tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures);
+tn_status frame_reserve(Frame *f, int64_t size);
+/* Zeroed memory of its own for slot `s`, whose tensor is set but for data. */
+tn_status frame_own(Frame *f, int32_t s);
+void frame_disown(Frame *f, int32_t s);
+tn_status frame_run_instr(Frame *f, int32_t i);
+
+#endif

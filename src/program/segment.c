@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Planning a segment: shapes and kernels of instructions in order, up to the first whose operands' sizes or deciding
+   contents are only known once the ones before have run; then memory for the results. */
+#include "program/program_int.h"
+
+typedef struct Planning {
+    Frame *f;
+    Segment *seg;
+    size_t index; /* of the segment; the first is planned before inputs have contents */
+    Arena *scratch;
+    VEC(Assumption) assumptions;
+} Planning;
+
+/* ---- what is known ------------------------------------------------------------------------------------------- */
+
+/* Whether the bytes of a slot are there while this segment is planned. */
+static bool is_ready(const Planning *p, int32_t s) {
+    const Slot *slot = &p->f->program->slots.data[s];
+    if (p->f->state[s].fixed) return true;
+    return slot->kind == SLOT_RESULT ? slot->def < p->seg->start : p->index > 0;
+}
+
+static bool is_earlier(const Planning *p, int32_t s) {
+    const Slot *slot = &p->f->program->slots.data[s];
+    return slot->kind == SLOT_RESULT && slot->def < p->seg->start;
+}
+
+static bool instr_ready(const Planning *p, const Instr *instr) {
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        if (instr->in[k] < 0) continue;
+        if (!p->f->state[instr->in[k]].known) return false;
+        if (k < 32 && instr->node->op->content_inputs & 1u << k && !is_ready(p, instr->in[k])) return false;
+    }
+    for (uint32_t k = 0; k < instr->n_captures; k++)
+        if (!p->f->state[instr->captures[k]].known) return false;
+    return true;
+}
+
+/* ---- assumptions --------------------------------------------------------------------------------------------- */
+
+static bool is_plain_bytes(const Tensor *t) { return t->dtype != TN_STRING && tensor_is_dense(t) && dtype_size(t->dtype); }
+
+static tn_status assume(Planning *p, int32_t s, bool contents) {
+    Frame *f = p->f;
+    bool given = f->program->slots.data[s].kind != SLOT_RESULT;
+    if (f->state[s].fixed || p->index == 0) return TN_OK;
+    if (!contents && (given || !is_earlier(p, s))) return TN_OK; /* dims of given tensors: see frame_fits */
+    Assumption a = {.slot = s, .like = f->t[s]};
+    if (contents) {
+        a.n_bytes = SIZE_MAX; /* unless they can be kept: never the same again */
+        if (is_plain_bytes(&f->t[s]) && tensor_count(&f->t[s]) <= FOLD_ELEMENTS) {
+            a.n_bytes = (size_t)(tensor_count(&f->t[s]) * dtype_size(f->t[s].dtype));
+            void *copy = arena_alloc(&p->seg->arena, a.n_bytes + 1, 8);
+            if (!copy) return TN_OUT_OF_MEMORY;
+            if (a.n_bytes) memcpy(copy, tensor_bytes(&f->t[s]), a.n_bytes);
+            a.bytes = copy;
+        }
+    }
+    if (p->assumptions.len == p->assumptions.cap) {
+        size_t cap = p->assumptions.cap * 2 + 16;
+        Assumption *more = arena_array(&p->seg->arena, Assumption, cap);
+        if (!more) return TN_OUT_OF_MEMORY;
+        if (p->assumptions.len) memcpy(more, p->assumptions.data, p->assumptions.len * sizeof *more);
+        p->assumptions.data = more;
+        p->assumptions.cap = cap;
+    }
+    p->assumptions.data[p->assumptions.len++] = a;
+    return TN_OK;
+}
+
+bool segment_holds(const Frame *f, size_t k) {
+    const Segment *seg = &f->segments.data[k];
+    for (size_t i = 0; i < seg->n_assumptions; i++) {
+        const Assumption *a = &seg->assumptions[i];
+        const Tensor *t = &f->t[a->slot];
+        size_t n = (size_t)a->like.rank * sizeof *t->dims;
+        if (t->dtype != a->like.dtype || t->rank != a->like.rank || memcmp(t->dims, a->like.dims, n) != 0 ||
+            memcmp(t->strides, a->like.strides, n) != 0 || t->offset != a->like.offset)
+            return false;
+        if (a->n_bytes == SIZE_MAX) return false;
+        if (a->n_bytes && memcmp(tensor_bytes(t), a->bytes, a->n_bytes) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- results known now --------------------------------------------------------------------------------------- */
+
+typedef struct Facts {
+    const Tensor **in;
+    InferValue *known;
+    InferValue *found;
+    Tensor *out;
+} Facts;
+
+static tn_status make_facts(Planning *p, const Instr *instr, Facts *x) {
+    x->in = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
+    x->known = arena_array(p->scratch, InferValue, instr->n_in + 1);
+    x->found = arena_array(p->scratch, InferValue, instr->n_out + 1);
+    x->out = arena_array(p->scratch, Tensor, instr->n_out + 1);
+    if (!x->in || !x->known || !x->found || !x->out) return TN_OUT_OF_MEMORY;
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        int32_t s = instr->in[k];
+        if (s < 0) continue;
+        const Tensor *t = &p->f->t[s];
+        bool deciding = k < 32 && instr->node->op->content_inputs & 1u << k;
+        x->in[k] = t;
+        x->known[k] = (InferValue){.present = true, .kind = TYPE_TENSOR, .dtype = t->dtype,
+                                   .shape = shape_make(t->rank, t->dims),
+                                   .value = p->f->state[s].fixed || deciding ? t : NULL};
+        TRY(assume(p, s, deciding));
+    }
+    return TN_OK;
+}
+
+static tn_status set_results(Planning *p, const Instr *instr, const Facts *x) {
+    for (uint32_t k = 0; k < instr->n_out; k++) {
+        const InferValue *v = &x->found[k];
+        Tensor *t = &p->f->t[instr->out[k]];
+        SlotState *state = &p->f->state[instr->out[k]];
+        const Slot *slot = &p->f->program->slots.data[instr->out[k]];
+        *state = (SlotState){.root = instr->out[k], .root_last = (int32_t)max_i64(slot->def, slot->last_use)};
+        *t = x->out[k] = (Tensor){.dtype = v->dtype};
+        if (v->kind != TYPE_TENSOR) return fail(TN_UNSUPPORTED, "sequence and optional values cannot be run");
+        if (!v->dtype) return fail(TN_SHAPE, "the element type of result %u is not known", k);
+        if (!shape_is_known(&v->shape)) continue; /* its kernel will say */
+        size_t bytes;
+        tensor_set_dense(t, v->dtype, v->shape.rank, v->shape.dims);
+        TRY(checked_bytes(v->dtype, tensor_count(t), &bytes));
+        if (bytes > p->f->runner->ctx->limits.max_bytes)
+            return fail(TN_LIMIT, "a result would take %zu bytes, more than the limit of %llu", bytes,
+                        (unsigned long long)p->f->runner->ctx->limits.max_bytes);
+        state->known = true;
+        state->bytes = (int64_t)bytes;
+        x->out[k] = *t;
+    }
+    return TN_OK;
+}
+
+/* ---- computing while planning -------------------------------------------------------------------------------- */
+
+static bool is_foldable(const Planning *p, const Instr *instr, bool *from_run_time) {
+    const OpSchema *op = instr->node->op;
+    *from_run_time = false;
+    if (!op_is_pure(op)) return false;
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        int32_t s = instr->in[k];
+        if (s < 0 || (k < 32 && op->shape_inputs & 1u << k)) continue;
+        if (!is_ready(p, s)) return false;
+        if (!p->f->state[s].fixed) *from_run_time = true;
+    }
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < instr->n_out; k++) {
+        const Tensor *t = &p->f->t[instr->out[k]];
+        const SlotState *state = &p->f->state[instr->out[k]];
+        if (!state->known || t->dtype == TN_STRING) return false;
+        if (*from_run_time && (dtype_is_float(t->dtype) || dtype_is_complex(t->dtype) || tensor_count(t) > FOLD_ELEMENTS))
+            return false;
+        bytes += state->bytes;
+    }
+    return bytes <= FOLD_BYTES;
+}
+
+static tn_status fold(Planning *p, const Instr *instr, const Facts *x) {
+    Frame *f = p->f;
+    for (uint32_t k = 0; k < instr->n_in; k++)
+        if (instr->in[k] >= 0 && !(k < 32 && instr->node->op->shape_inputs & 1u << k))
+            TRY(assume(p, instr->in[k], true));
+    Tensor *results = arena_array(p->scratch, Tensor, instr->n_out + 1);
+    if (!results) return TN_OUT_OF_MEMORY;
+    TRY(eval_node(f->runner->ctx, p->scratch, instr->node, x->in, results));
+    tn_status status = TN_OK;
+    for (uint32_t k = 0; k < instr->n_out; k++) {
+        Tensor *t = &f->t[instr->out[k]];
+        SlotState *state = &f->state[instr->out[k]];
+        void *copy = status == TN_OK ? arena_alloc(&p->seg->arena, (size_t)state->bytes + 1, PLAN_ALIGN) : NULL;
+        if (copy && state->bytes) memcpy(copy, results[k].data, (size_t)state->bytes);
+        if (!copy) status = TN_OUT_OF_MEMORY;
+        t->data = copy;
+        state->fixed = true;
+        state->home = HOME_CONST;
+        tensor_release(&results[k]);
+    }
+    return status;
+}
+
+/* ---- views and rasters --------------------------------------------------------------------------------------- */
+
+/* A view keeps all of its source alive: a small part of a large value that nobody else needs is copied instead. */
+static bool is_worth_keeping(const Frame *f, int32_t source, int32_t out) {
+    const SlotState *root = &f->state[f->state[source].root];
+    if (root->home != HOME_ARENA && root->home != HOME_NONE) return true;
+    return f->program->slots.data[out].last_use <= root->root_last || f->state[out].bytes * 4 > root->bytes;
+}
+
+static bool try_view(Planning *p, const Instr *instr, uint32_t k, const RegionList *list) {
+    Frame *f = p->f;
+    int32_t out = instr->out[k];
+    Tensor *t = &f->t[out];
+    if (!list->covers || list->len != 1 || list->data[0].source < 0) return false;
+    if (f->program->slots.data[out].is_output && f->outermost) return false; /* goes into the caller's memory */
+    int32_t source = instr->in[list->data[0].source];
+    if (f->t[source].dtype != t->dtype || !is_worth_keeping(f, source, out)) return false;
+    int64_t offset, strides[TN_MAX_RANK] = {0};
+    if (!region_as_view(&list->data[0], t->rank, t->dims, strides, &offset)) return false;
+    memcpy(t->strides, strides, sizeof strides);
+    t->offset = f->t[source].offset + offset;
+    SlotState *state = &f->state[out];
+    state->root = f->state[source].root;
+    SlotState *root = &f->state[state->root];
+    state->home = root->home;
+    root->root_last = (int32_t)max_i64(root->root_last, f->program->slots.data[out].last_use);
+    return true;
+}
+
+static tn_status plan_regions(Planning *p, const Instr *instr, Step *step, const Facts *x, bool *declined) {
+    Frame *f = p->f;
+    *declined = true;
+    for (uint32_t k = 0; k < instr->n_out; k++)
+        if (!f->state[instr->out[k]].known) return TN_OK;
+    step->lists = arena_array(&p->seg->arena, RegionList, instr->n_out + 1);
+    step->fill = arena_array(&p->seg->arena, const void *, OP_MAX_OUTPUTS);
+    Tensor *in = arena_array(p->scratch, Tensor, instr->n_in + 1);
+    const Tensor **ins = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
+    if (!step->lists || !step->fill || !in || !ins) return TN_OUT_OF_MEMORY;
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        if (!x->in[k]) continue;
+        in[k] = *x->in[k];
+        if (!x->known[k].value) in[k].data = NULL;
+        ins[k] = &in[k];
+    }
+    for (uint32_t k = 0; k < instr->n_out; k++) step->lists[k].arena = &p->seg->arena;
+    TRY(op_regions(instr->node, ins, (int)instr->n_in, x->out, (int)instr->n_out, step->lists, step->fill, declined));
+    if (*declined) return TN_OK;
+    step->action = STEP_NOTHING;
+    for (uint32_t k = 0; k < instr->n_out; k++) {
+        if (try_view(p, instr, k, &step->lists[k]))
+            step->lists[k] = (RegionList){0};
+        else
+            step->action = STEP_RASTER;
+    }
+    return TN_OK;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------- */
+
+/* Whether result 0 of instruction i may lie where operand k does. */
+static bool may_replace(const Planning *p, const Instr *instr, int32_t i, uint32_t k) {
+    const Frame *f = p->f;
+    int32_t out = instr->out[0], s = instr->in[k];
+    if (s < 0 || f->state[s].fixed) return false;
+    const Tensor *a = &f->t[s], *y = &f->t[out];
+    const SlotState *root = &f->state[f->state[s].root];
+    bool unplaced = root->home == HOME_NONE;
+    if ((root->home != HOME_ARENA && !unplaced) || root->root_last != i || root->bytes != f->state[out].bytes) return false;
+    if (f->outermost && f->program->slots.data[out].is_output && !unplaced) return false;
+    if (a->offset != 0 || a->rank != y->rank || !tensor_is_dense(a) || dtype_bits(a->dtype) != dtype_bits(y->dtype) ||
+        a->dtype == TN_STRING || y->dtype == TN_STRING || dtype_size(a->dtype) == 0)
+        return false;
+    if (memcmp(a->dims, y->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
+    for (uint32_t j = 0; j < instr->n_in; j++) /* the same memory read in another way would be overwritten */
+        if (instr->in[j] >= 0 && j != k && f->state[instr->in[j]].root == f->state[s].root &&
+            (memcmp(f->t[instr->in[j]].strides, a->strides, (size_t)a->rank * sizeof *a->strides) != 0 ||
+             f->t[instr->in[j]].rank != a->rank || f->t[instr->in[j]].offset != 0))
+            return false;
+    return true;
+}
+
+static void try_in_place(Planning *p, const Instr *instr, int32_t i, const KernelDesc *kernel) {
+    Frame *f = p->f;
+    if (!kernel->in_place || instr->n_out == 0 || !f->state[instr->out[0]].known) return;
+    uint32_t mask = kernel->in_place(instr->node);
+    for (uint32_t k = 0; k < instr->n_in && k < 32; k++) {
+        if (!(mask & 1u << k) || !may_replace(p, instr, i, k)) continue;
+        SlotState *state = &f->state[instr->out[0]];
+        int32_t last = state->root_last;
+        state->root = f->state[instr->in[k]].root;
+        state->home = f->state[state->root].home;
+        f->state[state->root].root_last = last;
+        return;
+    }
+}
+
+static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, const Facts *x) {
+    KernelQuery q = {.node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = x->in, .out = x->out};
+    const KernelDesc *kernel;
+    TRY(kernel_pick(&q, TARGET_ANY, &kernel));
+    if (step->kernel != kernel && step->prepared.release) {
+        step->prepared.release(&step->prepared, &p->f->runner->ctx->allocator);
+        step->prepared = (Prepared){0};
+    }
+    if (kernel->prepare && step->kernel != kernel) TRY(kernel->prepare(&q, p->f->runner->ctx, &step->prepared));
+    step->kernel = kernel;
+    step->action = STEP_KERNEL;
+    step->pack = 0;
+    uint32_t strided = kernel->strided ? kernel->strided(instr->node) : 0;
+    for (uint32_t k = 0; k < instr->n_in && k < 32; k++)
+        if (x->in[k] && !(strided & 1u << k) && !tensor_is_dense(x->in[k])) step->pack |= 1u << k;
+    try_in_place(p, instr, i, kernel);
+    return TN_OK;
+}
+
+/* ---- one instruction ----------------------------------------------------------------------------------------- */
+
+static void count_flops(const Instr *instr, Step *step, const Facts *x) {
+    Shape *in = NULL, out[OP_MAX_OUTPUTS], small[OP_MAX_INPUTS];
+    step->flops = 0;
+    if (instr->n_in > OP_MAX_INPUTS || instr->n_out > OP_MAX_OUTPUTS || instr->n_out == 0) return;
+    in = small;
+    for (uint32_t k = 0; k < instr->n_in; k++) in[k] = x->known[k].present ? x->known[k].shape : shape_unknown();
+    for (uint32_t k = 0; k < instr->n_out; k++) out[k] = x->found[k].shape;
+    if (shape_is_known(&out[0])) step->flops = op_flops(instr->node, in, out);
+}
+
+static tn_status plan_instr(Planning *p, int32_t i) {
+    const Instr *instr = &p->f->program->instrs.data[i];
+    Step *step = &p->f->steps[i];
+    Facts x;
+    bool declined, from_run_time;
+    TRY(make_facts(p, instr, &x));
+    TRY(op_infer(instr->node, NULL, x.known, x.found, NULL));
+    TRY(set_results(p, instr, &x));
+    step->folded = is_foldable(p, instr, &from_run_time);
+    step->flops = 0;
+    if (step->folded) {
+        step->action = STEP_NOTHING;
+        return fold(p, instr, &x);
+    }
+    count_flops(instr, step, &x);
+    if (instr->node->op->regions) {
+        TRY(plan_regions(p, instr, step, &x, &declined));
+        if (!declined) return TN_OK;
+    }
+    return plan_kernel(p, instr, i, step, &x);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+static int32_t output_index(const Frame *f, int32_t s) {
+    for (size_t i = 0; i < f->program->outputs.len; i++)
+        if (f->program->outputs.data[i] == s) return (int32_t)i;
+    return -1;
+}
+
+/* Results that are outputs go straight into the caller's memory, and what they replace in place with them. */
+static void place_outputs(Planning *p) {
+    Frame *f = p->f;
+    for (int32_t i = p->seg->start; f->outermost && i < p->seg->end; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            int32_t s = instr->out[k];
+            SlotState *root = &f->state[f->state[s].root];
+            if (!f->program->slots.data[s].is_output || !f->state[s].known || root->home != HOME_NONE) continue;
+            if (f->t[s].dtype == TN_STRING) continue; /* in memory of its own: see add_items */
+            root->home = HOME_OUTPUT;
+            root->offset = output_index(f, s);
+        }
+    }
+}
+
+static bool is_new_root(const Frame *f, int32_t s) {
+    return f->state[s].known && f->state[s].root == s && f->state[s].home == HOME_NONE;
+}
+
+static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t *n) {
+    Frame *f = p->f;
+    int32_t start = p->seg->start;
+    for (int32_t i = 0; i < p->seg->end; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            int32_t s = instr->out[k];
+            SlotState *state = &f->state[s];
+            bool earlier = i < start;
+            if (earlier ? !(state->home == HOME_ARENA && state->root == s && state->root_last >= start) : !is_new_root(f, s))
+                continue;
+            if (f->t[s].dtype == TN_STRING) { /* counted references: in memory of its own, made when it runs */
+                state->home = HOME_OWNED;
+                continue;
+            }
+            state->home = HOME_ARENA;
+            slots[*n] = s;
+            items[(*n)++] = (PlanItem){.size = state->bytes, .fixed = earlier ? state->offset : -1,
+                                       .first = earlier ? 0 : i - start, .last = state->root_last - start, .alias = -1};
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status place_memory(Planning *p) {
+    Frame *f = p->f;
+    place_outputs(p);
+    size_t n = 0, most = f->program->slots.len + 1;
+    PlanItem *items = arena_array(p->scratch, PlanItem, most);
+    int32_t *slots = arena_array(p->scratch, int32_t, most);
+    int64_t *offsets = arena_array(p->scratch, int64_t, most);
+    if (!items || !slots || !offsets) return TN_OUT_OF_MEMORY;
+    TRY(add_items(p, items, slots, &n));
+    PlanResult result;
+    TRY(plan_offsets(p->scratch, items, n, offsets, &result));
+    for (size_t i = 0; i < n; i++) f->state[slots[i]].offset = offsets[i];
+    f->arena_size = max_i64(f->arena_size, result.size);
+    for (int32_t i = p->seg->start; i < p->seg->end; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            SlotState *state = &f->state[instr->out[k]];
+            if (state->known) state->home = f->state[state->root].home;
+        }
+    }
+    return TN_OK;
+}
+
+/* ---- a segment ----------------------------------------------------------------------------------------------- */
+
+static tn_status plan_all(Planning *p) {
+    Frame *f = p->f;
+    int32_t n = (int32_t)f->program->instrs.len, i = p->seg->start;
+    for (; i < n && instr_ready(p, &f->program->instrs.data[i]); i++) {
+        ArenaMark mark = arena_mark(p->scratch);
+        tn_status status = plan_instr(p, i);
+        arena_release(p->scratch, mark);
+        if (status == TN_OK) continue;
+        const Node *node = f->program->instrs.data[i].node;
+        diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
+        if (node->graph->model->file.n) diag_set_file(node->graph->model->file.s);
+        return status;
+    }
+    if (i == p->seg->start && i < n && p->index > 0) return fail(TN_INTERNAL, "instruction %d waits for itself", i);
+    p->seg->end = i;
+    return place_memory(p);
+}
+
+static void forget(Frame *f, int32_t start) {
+    for (size_t i = 0; i < f->segments.len; i++)
+        if (f->segments.data[i].start >= start) f->segments.data[i].planned = false;
+    for (size_t i = (size_t)start; i < f->program->instrs.len; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            frame_disown(f, instr->out[k]);
+            f->state[instr->out[k]] = (SlotState){0};
+        }
+    }
+}
+
+tn_status segment_plan(Frame *f, size_t k) {
+    const Allocator *a = &f->runner->ctx->allocator;
+    if (f->segments.len == k) {
+        TRY(vec_push(a, &f->segments, (Segment){0}));
+        arena_init(&f->segments.data[k].arena, a);
+    }
+    Segment *seg = &f->segments.data[k];
+    seg->start = k > 0 ? f->segments.data[k - 1].end : 0;
+    forget(f, seg->start);
+    arena_reset(&seg->arena);
+    Planning p = {.f = f, .seg = seg, .index = k, .scratch = &f->runner->scratch};
+    ArenaMark mark = arena_mark(p.scratch);
+    tn_status status = plan_all(&p);
+    arena_release(p.scratch, mark);
+    seg->assumptions = p.assumptions.data;
+    seg->n_assumptions = p.assumptions.len;
+    seg->planned = status == TN_OK;
+    return status;
+}
