@@ -73,6 +73,8 @@ bool ends_with(const char *text, const char *end);
 /* The names in a folder, sorted with numbers in their order, hidden ones left out; NULL when it cannot be read. */
 char **list_folder(const char *path, size_t *n);
 void free_list(char **names, size_t n);
+/* The plan of a session in figures; null without one. */
+json_t *plan_summary_json(const tn_session *session);
 /* All of a file, a NUL behind it; NULL with errno set. */
 char *read_file(const char *path, size_t *size);
 double seconds_now(void);

@@ -205,6 +205,7 @@ void print_run_json(const Run *run, bool profile) {
     json_t *root = json_pack("{s:s, s:o, s:o, s:{s:I, s:f, s:f, s:f}}", "model", run->path, "inputs", inputs, "outputs",
                              outputs, "times", "runs", (json_int_t)run->n_runs, "least_ms", 1e3 * t.least, "median_ms",
                              1e3 * t.median, "mean_ms", 1e3 * t.mean);
+    json_object_set_new(root, "plan", plan_summary_json(run->session));
     if (profile) json_object_set_new(root, "profile", profile_json(run));
     print_json(root);
 }

@@ -111,10 +111,13 @@ static void print_memory(const Show *show) {
         printf("  no plan: %s\n", show->trouble ? show->trouble : "unknown");
         return;
     }
-    if (!info.planned) {
+    if (info.n_planned == 0 && !info.planned) {
         printf("  no plan yet: sizes are open; see --shape\n");
         return;
     }
+    if (!info.planned)
+        printf("  %-20s %zu of %zu: the sizes of the others depend on contents\n", "planned", info.n_planned,
+               info.n_instructions);
     char *flops = count_text(info.flops), *arena = bytes_text(info.arena_bytes), *bound = bytes_text(info.bound_bytes),
          *plain = bytes_text(info.plain_bytes);
     printf("  %-20s %s\n  %-20s %zu, in %zu %s\n", "FLOPs", flops, "instructions", info.n_instructions, info.n_segments,
@@ -167,11 +170,11 @@ static json_t *metadata_json(const tn_model *model) {
     return object;
 }
 
-static json_t *plan_summary_json(const Show *show) {
+json_t *plan_summary_json(const tn_session *session) {
     tn_session_info i;
-    if (!show->session || tn_session_get_info(show->session, &i) != TN_OK || !i.planned) return json_null();
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "flops", number_json(i.flops), "instructions",
-                     (json_int_t)i.n_instructions, "segments", (json_int_t)i.n_segments, "arena_bytes",
+    if (!session || tn_session_get_info(session, &i) != TN_OK || i.n_planned == 0) return json_null();
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "flops", number_json(i.flops), "instructions",
+                     (json_int_t)i.n_instructions, "planned", (json_int_t)i.n_planned, "segments", (json_int_t)i.n_segments, "arena_bytes",
                      (json_int_t)i.arena_bytes, "bound_bytes", (json_int_t)i.bound_bytes, "plain_bytes",
                      (json_int_t)i.plain_bytes);
 }
@@ -186,7 +189,7 @@ json_t *summary_json(const Show *show, const Summary *summary) {
         "{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:o}", "model", show->path, "metadata", metadata_json(show->model),
         "inputs", infos_json(show->inputs, tn_model_n_inputs(show->model)), "outputs", infos_json(outputs, n_outputs),
         "nodes", (json_int_t)summary->n_nodes, "ops", ops, "parameters", number_json(summary->parameters),
-        "weight_bytes", (json_int_t)summary->weight_bytes, "plan", plan_summary_json(show));
+        "weight_bytes", (json_int_t)summary->weight_bytes, "plan", plan_summary_json(show->session));
     free(outputs);
     return root;
 }

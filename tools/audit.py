@@ -57,6 +57,7 @@ THIRD_PARTY = {
     "pb_common.h": ["formats"],
     "pb_decode.h": ["formats"],
     "pb_encode.h": ["formats"],
+    "jansson.h": ["formats"],
 }
 
 # .def file -> its macro, where the file or folder of a row is ({} is its name), and what in a file there asks for a
@@ -67,7 +68,7 @@ REGISTRIES = {
     "src/formats/formats.def": ("FORMAT", "src/formats/{}/", None),
     "src/backends/backends.def": ("BACKEND", "src/backends/{}/", None),
 }
-NO_ROW_NEEDED = {"src/passes/passes.c", "src/formats/common/", "src/formats/npy/"}
+NO_ROW_NEEDED = {"src/passes/passes.c", "src/formats/common/", "src/formats/npy/", "src/backends/reference/"}
 
 ALLOCATION = "malloc calloc realloc free aligned_alloc posix_memalign reallocarray strdup strndup asprintf vasprintf"
 BANNED = {
@@ -319,10 +320,6 @@ class Audit:
         file = "src/ops/ops.def"
         rows = self.rows(file, "OP")
         names = [name for name, _ in rows]
-        if names not in (sorted(names), sorted(names, key=str.lower)):
-            for (before, _), (after, line) in zip(rows, rows[1:]):
-                if after.lower() < before.lower():
-                    self.offend(file, line, f"rows are sorted: {after} comes before {before}")
         defined = {}
         for name in self.texts:
             if name.startswith("src/ops/") and name.endswith(".c"):
@@ -339,7 +336,7 @@ class Audit:
             case = f"tests/ops/{Path(name).stem}.case"
             if not (self.root / case).exists():
                 self.offend(name, 1, f"has no test {case}")
-            if not words & {op, op.replace("tn_", "tn.", 1), f"tn.{op}"}:
+            if not words & {op, op.split("_", 1)[-1]}:  # ids of other domains begin with a short name of the domain
                 self.offend("docs/ops.md", 1, f"has no entry for {op} ({name})")
 
     # Text

@@ -107,6 +107,18 @@ TN_API tn_status tn_tensor_set_string(tn_tensor *tensor, int64_t i, const char *
 /* A copy of element i as a double (integers beyond 2^53 round; a complex number's real part). 0 outside. */
 TN_API double tn_tensor_get_double(const tn_tensor *tensor, int64_t i);
 
+/* Values that are no tensors have handles of the same type: a sequence is a list of tensors, an optional of none or one,
+   a map of two (a tensor of keys, a tensor or sequence of values). Their dtype is TN_UNDEFINED, they have no data. */
+typedef enum tn_value_kind { TN_TENSOR, TN_SEQUENCE, TN_OPTIONAL, TN_MAP } tn_value_kind;
+TN_API tn_value_kind tn_tensor_kind(const tn_tensor *tensor);
+TN_API size_t tn_tensor_n_items(const tn_tensor *tensor); /* 0 for a tensor */
+/* A new handle of item i, to be released. TN_OUT_OF_RANGE. */
+TN_API tn_status tn_tensor_item(const tn_tensor *tensor, size_t i, tn_tensor **item);
+/* A sequence, optional or map of these tensors, which it keeps. TN_INVALID_ARGUMENT for a number of items that the kind
+   cannot have. */
+TN_API tn_status tn_tensor_from_items(tn_context *context, tn_value_kind kind, const tn_tensor *const *items, size_t n,
+                                      tn_tensor **tensor);
+
 /* Reads a tensor: .npy, or .pb (an ONNX TensorProto). `name`, if not NULL, gets the tensor's own name ("" when it has
    none), to be given back with tn_free_text. TN_IO, TN_MALFORMED, TN_UNSUPPORTED. */
 TN_API tn_status tn_tensor_load(tn_context *context, const char *path, tn_tensor **tensor, char **name);
@@ -146,8 +158,6 @@ TN_API void tn_model_release(tn_model *model);
 /* Writes .onnx or .tn (with large constants in NAME.safetensors beside it), by the path's ending. Each file appears
    complete or not at all. TN_UNSUPPORTED for an op that the format has not, TN_IO. */
 TN_API tn_status tn_model_save(const tn_model *model, const char *path);
-
-typedef enum tn_value_kind { TN_TENSOR, TN_SEQUENCE, TN_OPTIONAL, TN_MAP } tn_value_kind;
 
 /* What is known of an input or output. */
 typedef struct tn_value_info {
@@ -236,8 +246,9 @@ TN_API void tn_session_cancel(tn_session *session);
 typedef struct tn_session_info {
     size_t n_instructions;
     size_t n_segments;      /* parts planned one after the other since sizes depend on contents; 1: planned at once */
-    bool planned;
-    double flops;           /* of one run over the planned shapes */
+    size_t n_planned;       /* instructions planned so far; the others wait for sizes that depend on contents */
+    bool planned;           /* all of them */
+    double flops;           /* of what is planned, one run */
     uint64_t weight_bytes;  /* constants, mapped ones included */
     uint64_t arena_bytes;   /* intermediate memory as planned */
     uint64_t bound_bytes;   /* the largest sum of sizes live at once: no plan can take less */

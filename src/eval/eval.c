@@ -23,13 +23,15 @@ static tn_status host_alloc(KernelHost *host, int i, tn_dtype dtype, int rank, c
     return TN_OK;
 }
 
-static tn_status infer_concrete(const Node *node, const Tensor *const *in, InferValue *facts, InferValue *found) {
-    for (uint32_t i = 0; i < node->n_operands; i++) {
-        facts[i] = (InferValue){0};
-        if (!in[i]) continue;
-        facts[i] = (InferValue){.present = true, .kind = TYPE_TENSOR, .dtype = in[i]->dtype,
-                                .shape = shape_make(in[i]->rank, in[i]->dims), .value = in[i]};
-    }
+static tn_status host_give(KernelHost *host, int i, Tensor *value) {
+    Evaluator *e = (Evaluator *)host;
+    tensor_release(&e->allocated[i]);
+    e->allocated[i] = *value;
+    return TN_OK;
+}
+
+static tn_status infer_results(const Node *node, const Tensor *const *in, InferValue *facts, InferValue *found) {
+    for (uint32_t i = 0; i < node->n_operands; i++) facts[i] = in[i] ? infer_concrete(in[i], true) : (InferValue){0};
     return op_infer(node, NULL, facts, found, NULL);
 }
 
@@ -39,6 +41,8 @@ static tn_status run_regions(Evaluator *e, const Node *node, const Tensor *const
     bool declined = true;
     *done = false;
     if (!node->op->regions || node->n_results > OP_MAX_OUTPUTS) return TN_OK;
+    for (uint32_t i = 0; i < node->n_results; i++)
+        if (out[i].kind != TYPE_TENSOR) return TN_OK;
     for (uint32_t i = 0; i < node->n_results; i++) lists[i] = (RegionList){.arena = e->scratch};
     TRY(op_regions(node, in, (int)node->n_operands, out, (int)node->n_results, lists, fill, &declined));
     if (declined) return TN_OK;
@@ -55,8 +59,8 @@ static tn_status run_regions(Evaluator *e, const Node *node, const Tensor *const
 /* Results whose shape inference knows get their memory here; the kernel asks for the others. */
 static tn_status make_results(Evaluator *e, const Node *node, const InferValue *found, Tensor *out) {
     for (uint32_t i = 0; i < node->n_results; i++) {
-        out[i] = (Tensor){.dtype = found[i].dtype};
-        if (shape_is_known(&found[i].shape) && found[i].dtype)
+        out[i] = (Tensor){.dtype = found[i].dtype, .kind = found[i].kind};
+        if (found[i].kind == TYPE_TENSOR && shape_is_known(&found[i].shape) && found[i].dtype)
             TRY(tensor_new(e->ctx, found[i].dtype, found[i].shape.rank, found[i].shape.dims, &out[i]));
     }
     return TN_OK;
@@ -76,7 +80,7 @@ static tn_status run_node(Evaluator *e, const Node *node, const Tensor *const *i
     if (!facts) return TN_OUT_OF_MEMORY;
     InferValue *found = facts + node->n_operands;
     bool done = false;
-    tn_status status = infer_concrete(node, in, facts, found);
+    tn_status status = infer_results(node, in, facts, found);
     if (status == TN_OK) status = make_results(e, node, found, out);
     if (status == TN_OK) status = run_regions(e, node, in, out, &done);
     if (status == TN_OK && !done) status = run_reference(e, node, in, out);
@@ -88,7 +92,7 @@ static tn_status run_node(Evaluator *e, const Node *node, const Tensor *const *i
 
 tn_status eval_node(Context *ctx, Arena *scratch, const Node *node, const Tensor *const *in, Tensor *out) {
     if (node->op->flags & OP_CONTROL) return fail(TN_UNSUPPORTED, "a node with nested graphs is no single node");
-    Evaluator e = {.host = {.alloc_output = host_alloc}, .ctx = ctx, .scratch = scratch};
+    Evaluator e = {.host = {.alloc_output = host_alloc, .give_output = host_give}, .ctx = ctx, .scratch = scratch};
     ArenaMark mark = arena_mark(scratch);
     tn_status status = run_node(&e, node, in, out);
     arena_release(scratch, mark);
@@ -199,7 +203,7 @@ static tn_status host_run_graph(KernelHost *host, const Graph *graph, const Tens
 tn_status eval_graph(Context *ctx, const Graph *graph, const Tensor *const *inputs, Tensor *outputs) {
     Arena scratch;
     arena_init(&scratch, &ctx->allocator);
-    Evaluator e = {.host = {.alloc_output = host_alloc, .run_graph = host_run_graph}, .ctx = ctx, .scratch = &scratch};
+    Evaluator e = {.host = {.alloc_output = host_alloc, .give_output = host_give, .run_graph = host_run_graph}, .ctx = ctx, .scratch = &scratch};
     size_t n = graph->model->n_values + 1;
     e.values = arena_array(&scratch, Tensor, n);
     e.have = arena_array(&scratch, bool, n);

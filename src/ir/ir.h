@@ -132,9 +132,22 @@ typedef struct Tensor {
     int64_t dims[TN_MAX_RANK];
     int64_t strides[TN_MAX_RANK];
     int64_t offset;
+    TypeKind kind;  /* other than TYPE_TENSOR: `data` is an Object, the fields above say nothing */
     void *data;     /* NULL: shape known, bytes not (yet) there, unless the tensor is empty */
     Buffer *buffer; /* a counted reference that keeps `data`, or NULL where somebody else owns it */
 } Tensor;
+
+/* A sequence (its elements), an optional (none or one) or a map (keys, values) while a program runs. Never changed once
+   it is made, so that sharing one costs a reference. Each item keeps its own buffer. */
+typedef struct Object {
+    size_t n;
+    Tensor items[];
+} Object;
+/* An object of n empty items, to be filled by the caller; `out` holds the only reference. */
+tn_status object_new(Context *ctx, TypeKind kind, size_t n, Tensor *out);
+static inline Object *object_of(const Tensor *t) { return (Object *)t->data; }
+/* A reading that keeps its bytes: shares the buffer of `from` where it has one, else copies it densely. */
+tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out);
 
 int64_t tensor_count(const Tensor *t);
 bool tensor_is_dense(const Tensor *t);                 /* row-major without gaps */

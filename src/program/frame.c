@@ -86,6 +86,8 @@ void frame_free(Frame *f) {
 /* ---- signatures ---------------------------------------------------------------------------------------------- */
 
 static bool same_reading(const Tensor *a, const Tensor *b) {
+    if (a->kind != b->kind) return false;
+    if (a->kind != TYPE_TENSOR) return true; /* what is in it decides nothing ahead of time */
     if (a->dtype != b->dtype || a->rank != b->rank || a->offset != b->offset) return false;
     size_t n = (size_t)a->rank * sizeof *a->dims;
     return memcmp(a->dims, b->dims, n) == 0 && memcmp(a->strides, b->strides, n) == 0;
@@ -177,14 +179,20 @@ tn_status frame_bind(Frame *f) {
     return TN_OK;
 }
 
+/* Objects come with their buffer, so that whoever keeps one can share it; bytes of tensors are only lent. */
+static void place_given(Tensor *t, const Tensor *given) {
+    t->data = given->data;
+    t->buffer = given->kind == TYPE_TENSOR ? NULL : given->buffer;
+}
+
 tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Program *p = f->program;
     frame_finish(f); /* after a run that failed */
     memset(f->output_data, 0, p->outputs.len * sizeof *f->output_data);
     for (size_t s = 0; s < p->slots.len; s++)
         if (p->slots.data[s].kind == SLOT_CONST) TRY(bind_constant(f, (int32_t)s, true));
-    for (size_t i = 0; i < p->inputs.len; i++) f->t[p->inputs.data[i]].data = inputs[i].data;
-    for (size_t i = 0; i < p->captures.len; i++) f->t[p->captures.data[i]].data = captures[i].data;
+    for (size_t i = 0; i < p->inputs.len; i++) place_given(&f->t[p->inputs.data[i]], &inputs[i]);
+    for (size_t i = 0; i < p->captures.len; i++) place_given(&f->t[p->captures.data[i]], &captures[i]);
     return TN_OK;
 }
 
@@ -197,6 +205,21 @@ tn_status frame_own(Frame *f, int32_t s) {
     *t = fresh;
     f->state[s].home = HOME_OWNED;
     f->state[s].root = s;
+    f->owned.data[f->owned.len++] = s;
+    return TN_OK;
+}
+
+tn_status frame_take(Frame *f, int32_t s, Tensor *value) {
+    frame_disown(f, s);
+    tn_status status = vec_reserve(&f->runner->ctx->allocator, &f->owned, f->owned.len + 1);
+    if (status != TN_OK) {
+        tensor_release(value);
+        return status;
+    }
+    f->t[s] = *value;
+    f->state[s].home = HOME_OWNED;
+    f->state[s].root = s;
+    f->state[s].known = true;
     f->owned.data[f->owned.len++] = s;
     return TN_OK;
 }
@@ -238,7 +261,7 @@ static void count_slot(const Frame *f, size_t s, int64_t *bound, int64_t *plain)
     const SlotState *state = &f->state[s];
     int32_t n = (int32_t)f->program->instrs.len;
     size_t bytes;
-    if (slot->kind != SLOT_RESULT || !state->known || slot->def >= n) return;
+    if (slot->kind != SLOT_RESULT || !state->known || slot->def >= n || f->t[s].kind != TYPE_TENSOR) return;
     if (state->home == HOME_ARENA && state->root == (int32_t)s)
         add_live(bound, state->bytes, slot->def, min_i64(state->root_last, n));
     if (slot->is_output && f->outermost) return; /* in the caller's memory either way */
@@ -260,8 +283,8 @@ tn_status frame_info(const Frame *f, FrameInfo *info) {
         for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++)
             info->flops += f->steps[k].flops;
     }
-    info->complete = n == 2 || (info->n_segments > 0 &&
-                                f->segments.data[info->n_segments - 1].end == (int32_t)f->program->instrs.len);
+    info->n_planned = info->n_segments ? (size_t)f->segments.data[info->n_segments - 1].end : 0;
+    info->complete = info->n_planned == f->program->instrs.len;
     arena_release(scratch, mark);
     return TN_OK;
 }

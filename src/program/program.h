@@ -137,7 +137,8 @@ typedef struct FrameInfo {
     uint64_t arena_bytes, bound_bytes, plain_bytes, allocated_bytes;
     double flops;
     size_t n_segments;
-    bool complete; /* every instruction is planned */
+    size_t n_planned; /* instructions */
+    bool complete;    /* all are */
 } FrameInfo;
 tn_status frame_info(const Frame *frame, FrameInfo *info);
 

@@ -48,6 +48,8 @@ tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures);
 tn_status frame_reserve(Frame *f, int64_t size);
 /* Zeroed memory of its own for slot `s`, whose tensor is set but for data. */
 tn_status frame_own(Frame *f, int32_t s);
+/* Slot `s` becomes a value that its kernel brought; the reference is taken over, also on failure. */
+tn_status frame_take(Frame *f, int32_t s, Tensor *value);
 void frame_disown(Frame *f, int32_t s);
 tn_status frame_run_instr(Frame *f, int32_t i);
 

@@ -45,6 +45,11 @@ static tn_status host_alloc(KernelHost *host, int k, tn_dtype dtype, int rank, c
     return TN_OK;
 }
 
+static tn_status host_give(KernelHost *host, int k, Tensor *value) {
+    Launch *l = (Launch *)host;
+    return frame_take(l->f, l->f->program->instrs.data[l->i].out[k], value);
+}
+
 static tn_status host_poll(KernelHost *host) { return runner_poll(((Launch *)host)->f->runner); }
 
 static tn_status pack_operand(Frame *f, const Tensor **in) {
@@ -79,7 +84,7 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
         out[k] = f->t[s];
         wanted[k] = f->program->slots.data[s].last_use >= 0;
     }
-    Launch l = {.host = {host_run_graph, host_alloc, host_poll}, .f = f, .i = i};
+    Launch l = {.host = {host_run_graph, host_alloc, host_give, host_poll}, .f = f, .i = i};
     KernelCtx c = {.node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = in, .out = out,
                    .out_wanted = wanted, .context = f->runner->ctx, .pool = f->runner->ctx->pool, .scratch = scratch,
                    .host = &l.host};
@@ -162,7 +167,7 @@ static tn_status run_child(Frame *f, Frame *child, const Tensor *in, size_t n_in
     TRY(frame_run(child, inputs, captures));
     for (size_t i = 0; i < n_out; i++) {
         out[i] = *operand(child, child->program->outputs.data[i]);
-        out[i].buffer = NULL;
+        if (out[i].kind == TYPE_TENSOR) out[i].buffer = NULL; /* objects are shared by whoever keeps them */
     }
     return TN_OK;
 }

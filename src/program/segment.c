@@ -38,7 +38,7 @@ static bool instr_ready(const Planning *p, const Instr *instr) {
 
 /* ---- assumptions --------------------------------------------------------------------------------------------- */
 
-static bool is_plain_bytes(const Tensor *t) { return t->dtype != TN_STRING && tensor_is_dense(t) && dtype_size(t->dtype); }
+static bool is_plain_bytes(const Tensor *t) { return t->kind == TYPE_TENSOR && t->dtype != TN_STRING && tensor_is_dense(t) && dtype_size(t->dtype); }
 
 static tn_status assume(Planning *p, int32_t s, bool contents) {
     Frame *f = p->f;
@@ -74,7 +74,7 @@ bool segment_holds(const Frame *f, size_t k) {
         const Assumption *a = &seg->assumptions[i];
         const Tensor *t = &f->t[a->slot];
         size_t n = (size_t)a->like.rank * sizeof *t->dims;
-        if (t->dtype != a->like.dtype || t->rank != a->like.rank || memcmp(t->dims, a->like.dims, n) != 0 ||
+        if (t->kind != a->like.kind || t->dtype != a->like.dtype || t->rank != a->like.rank || memcmp(t->dims, a->like.dims, n) != 0 ||
             memcmp(t->strides, a->like.strides, n) != 0 || t->offset != a->like.offset)
             return false;
         if (a->n_bytes == SIZE_MAX) return false;
@@ -104,9 +104,7 @@ static tn_status make_facts(Planning *p, const Instr *instr, Facts *x) {
         const Tensor *t = &p->f->t[s];
         bool deciding = k < 32 && instr->node->op->content_inputs & 1u << k;
         x->in[k] = t;
-        x->known[k] = (InferValue){.present = true, .kind = TYPE_TENSOR, .dtype = t->dtype,
-                                   .shape = shape_make(t->rank, t->dims),
-                                   .value = p->f->state[s].fixed || deciding ? t : NULL};
+        x->known[k] = infer_concrete(t, p->f->state[s].fixed || deciding);
         TRY(assume(p, s, deciding));
     }
     return TN_OK;
@@ -119,8 +117,8 @@ static tn_status set_results(Planning *p, const Instr *instr, const Facts *x) {
         SlotState *state = &p->f->state[instr->out[k]];
         const Slot *slot = &p->f->program->slots.data[instr->out[k]];
         *state = (SlotState){.root = instr->out[k], .root_last = (int32_t)max_i64(slot->def, slot->last_use)};
-        *t = x->out[k] = (Tensor){.dtype = v->dtype};
-        if (v->kind != TYPE_TENSOR) return fail(TN_UNSUPPORTED, "sequence and optional values cannot be run");
+        *t = x->out[k] = (Tensor){.dtype = v->dtype, .kind = v->kind};
+        if (v->kind != TYPE_TENSOR) continue; /* its kernel brings it */
         if (!v->dtype) return fail(TN_SHAPE, "the element type of result %u is not known", k);
         if (!shape_is_known(&v->shape)) continue; /* its kernel will say */
         size_t bytes;

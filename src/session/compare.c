@@ -82,12 +82,27 @@ static void compare_floats(const Tensor *a, const Tensor *b, int64_t n, double r
         }
 }
 
+static tn_difference compare_items(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
+    tn_difference d = {.at = -1, .same = true};
+    size_t n = tn_tensor_n_items(want);
+    if (tn_tensor_kind(got) != tn_tensor_kind(want) || tn_tensor_n_items(got) != n) {
+        snprintf(d.why, sizeof d.why, "%zu items, want %zu", tn_tensor_n_items(got), n);
+        d.same = false;
+    }
+    for (size_t i = 0; i < n && d.same; i++) {
+        tn_tensor a = {.t = object_of(&got->t)->items[i]}, b = {.t = object_of(&want->t)->items[i]};
+        d = tn_tensor_compare(&a, &b, rtol, atol);
+    }
+    return d;
+}
+
 tn_difference tn_tensor_compare(const tn_tensor *got, const tn_tensor *want, double rtol, double atol) {
     tn_difference d = {.at = -1};
     if (!got || !want) {
         snprintf(d.why, sizeof d.why, "%s is missing", got ? "the right answer" : "the result");
         return d;
     }
+    if (got->t.kind != TYPE_TENSOR || want->t.kind != TYPE_TENSOR) return compare_items(got, want, rtol, atol);
     const Tensor *a = &got->t, *b = &want->t;
     int64_t n = tensor_count(a);
     if (!same_shape(a, b, &d)) return d;

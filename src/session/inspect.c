@@ -5,6 +5,7 @@
 /* ---- inputs and outputs -------------------------------------------------------------------------------------- */
 
 static void set_planned(const Tensor *t, tn_value_info *info) {
+    if (t->kind != TYPE_TENSOR) return;
     info->dtype = t->dtype;
     info->rank = t->rank;
     for (int i = 0; i < t->rank; i++) info->dims[i] = t->dims[i];
@@ -47,6 +48,7 @@ tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) 
     if (!frame_shape_known(s->current, s->program->outputs.data[i]))
         return fail(TN_STATE, "the size of output \"%s\" depends on the contents of other values", info.name);
     const Tensor *t = &s->current->t[s->program->outputs.data[i]];
+    if (t->kind != TYPE_TENSOR) return fail(TN_INVALID_ARGUMENT, "output \"%s\" is no tensor", info.name);
     return checked_bytes(t->dtype, tensor_count(t), bytes);
 }
 
@@ -69,6 +71,7 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
     if (!s->current) return TN_OK;
     FrameInfo f;
     TRY(frame_info(s->current, &f));
+    info->n_planned = f.n_planned;
     info->planned = f.complete;
     info->n_segments = f.n_segments;
     info->flops = f.flops;
@@ -105,7 +108,7 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     if (!planned) return TN_OK;
     info->flops = f->steps[i].flops;
     info->nanoseconds = f->steps[i].nanoseconds;
-    if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0])) return TN_OK;
+    if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0]) || f->t[instr->out[0]].kind != TYPE_TENSOR) return TN_OK;
     const Tensor *t = &f->t[instr->out[0]];
     info->dtype = t->dtype;
     info->rank = t->rank;
@@ -125,6 +128,12 @@ int session_before(void *user, size_t i) {
 static tn_status result_handle(tn_session *s, int32_t slot, tn_tensor **out) {
     const Tensor *t = &s->current->t[slot];
     Tensor dense = *t;
+    if (t->kind != TYPE_TENSOR) {
+        TRY(tensor_keep(s->ctx, t, &dense));
+        tn_status status = tensor_handle(s->ctx, &dense, out);
+        if (status != TN_OK) tensor_release(&dense);
+        return status;
+    }
     dense.buffer = NULL;
     if (!t->data || !tensor_is_dense(t) || t->offset != 0 || t->dtype == TN_STRING) {
         TRY(tensor_new(s->ctx, t->dtype, t->rank, t->dims, &dense));

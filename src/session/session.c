@@ -99,10 +99,19 @@ static tn_status wrong_input(const tn_session *s, size_t i, tn_dtype dtype, int 
     return status;
 }
 
+static tn_status wrong_kind(const tn_session *s, size_t i, TypeKind kind) {
+    static const char *const names[] = {"tensor", "sequence", "optional", "map"};
+    const Value *v = s->model->ir->main->inputs.data[i];
+    return fail(TN_SHAPE, "input \"%s\" is a %s, a %s was given", v->name.s ? v->name.s : "", names[v->type->kind], names[kind]);
+}
+
 /* Against what the model declares: numbers must agree, symbols and unknown sizes take anything. */
-static tn_status check_input(const tn_session *s, size_t i, tn_dtype dtype, int rank, const int64_t *dims) {
+static tn_status check_input(const tn_session *s, size_t i, TypeKind kind, tn_dtype dtype, int rank,
+                             const int64_t *dims) {
     const Type *type = s->model->ir->main->inputs.data[i]->type;
-    bool fits = type->kind == TYPE_TENSOR && (!type->dtype || type->dtype == dtype) && rank >= 0 && rank <= TN_MAX_RANK &&
+    if (type->kind != kind) return wrong_kind(s, i, kind);
+    if (kind != TYPE_TENSOR) return TN_OK;
+    bool fits = (!type->dtype || type->dtype == dtype) && rank >= 0 && rank <= TN_MAX_RANK &&
                 (type->shape.rank < 0 || type->shape.rank == rank);
     for (int k = 0; fits && k < rank; k++)
         fits = dims[k] >= 0 && (type->shape.rank < 0 || !dim_is_const(type->shape.dims[k]) || type->shape.dims[k] == dims[k]);
@@ -161,7 +170,7 @@ tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shap
             continue;
         }
         tn_dtype dtype = s->model->ir->main->inputs.data[i]->type->dtype;
-        TRY(check_input(s, i, dtype, shapes[i].rank, shapes[i].dims));
+        TRY(check_input(s, i, TYPE_TENSOR, dtype, shapes[i].rank, shapes[i].dims));
         if (!dtype) return fail(TN_SHAPE, "the element type of input %zu is not declared", i);
         tensor_set_dense(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims);
     }
@@ -177,9 +186,9 @@ static tn_status set_inputs(tn_session *s, const tn_tensor *const *inputs, size_
     for (size_t i = 0; i < n_inputs; i++) {
         const Tensor *t = inputs && inputs[i] ? &inputs[i]->t : graph_input_default(g, i);
         if (!t) return fail(TN_INVALID_ARGUMENT, "input \"%s\" was not given", g->inputs.data[i]->name.s);
-        TRY(check_input(s, i, t->dtype, t->rank, t->dims));
+        TRY(check_input(s, i, t->kind, t->dtype, t->rank, t->dims));
         s->inputs[i] = *t;
-        s->inputs[i].buffer = NULL;
+        if (t->kind == TYPE_TENSOR) s->inputs[i].buffer = NULL;
     }
     return TN_OK;
 }
@@ -220,12 +229,25 @@ tn_status gather_dense(Context *ctx, const Tensor *from, void *to) {
     return status;
 }
 
+static tn_status share_object(tn_session *s, size_t i, const Tensor *t) {
+    Tensor kept;
+    if (s->given[i]) return fail(TN_INVALID_ARGUMENT, "output %zu is no tensor: no tensor can be given for it", i);
+    TRY(tensor_keep(s->ctx, t, &kept));
+    tn_status status = tensor_handle(s->ctx, &kept, &s->results[i]);
+    if (status != TN_OK) tensor_release(&kept);
+    return status;
+}
+
 /* Outputs that are inputs, constants, views, or of unknown size until now. */
 static tn_status collect(tn_session *s) {
     Frame *f = s->current;
     for (size_t i = 0; i < s->n_out; i++) {
         if (s->written[i]) continue;
         const Tensor *t = &f->t[s->program->outputs.data[i]];
+        if (t->kind != TYPE_TENSOR) {
+            TRY(share_object(s, i, t));
+            continue;
+        }
         TRY(result_for(s, i, t));
         TRY(gather_dense(s->ctx, t, s->results[i]->t.data));
     }

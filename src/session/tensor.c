@@ -80,19 +80,21 @@ void tn_tensor_release(tn_tensor *tensor) {
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
+static bool is_tensor(const tn_tensor *tensor) { return tensor && tensor->t.kind == TYPE_TENSOR; }
+
 tn_dtype tn_tensor_dtype(const tn_tensor *tensor) { return tensor ? tensor->t.dtype : TN_UNDEFINED; }
 int tn_tensor_rank(const tn_tensor *tensor) { return tensor ? tensor->t.rank : 0; }
 const int64_t *tn_tensor_dims(const tn_tensor *tensor) { return tensor ? tensor->t.dims : NULL; }
-int64_t tn_tensor_count(const tn_tensor *tensor) { return tensor ? tensor_count(&tensor->t) : 0; }
+int64_t tn_tensor_count(const tn_tensor *tensor) { return is_tensor(tensor) ? tensor_count(&tensor->t) : 0; }
 
 size_t tn_tensor_bytes(const tn_tensor *tensor) {
     size_t bytes = 0;
-    if (tensor && checked_bytes(tensor->t.dtype, tensor_count(&tensor->t), &bytes) != TN_OK) return 0;
+    if (is_tensor(tensor) && checked_bytes(tensor->t.dtype, tensor_count(&tensor->t), &bytes) != TN_OK) return 0;
     return bytes;
 }
 
 void *tn_tensor_data(const tn_tensor *tensor) {
-    if (!tensor || tensor->t.dtype == TN_STRING || tensor_count(&tensor->t) == 0) return NULL;
+    if (!is_tensor(tensor) || tensor->t.dtype == TN_STRING || tensor_count(&tensor->t) == 0) return NULL;
     return tensor->t.data;
 }
 
@@ -134,7 +136,41 @@ static double element(const Tensor *t, int64_t i) {
 }
 
 double tn_tensor_get_double(const tn_tensor *tensor, int64_t i) {
-    return tensor && i >= 0 && i < tensor_count(&tensor->t) ? element(&tensor->t, i) : 0;
+    return i >= 0 && i < tn_tensor_count(tensor) ? element(&tensor->t, i) : 0;
+}
+
+/* ---- sequences, optionals, maps -------------------------------------------------------------------------------- */
+
+tn_value_kind tn_tensor_kind(const tn_tensor *tensor) { return tensor ? (tn_value_kind)tensor->t.kind : TN_TENSOR; }
+
+size_t tn_tensor_n_items(const tn_tensor *tensor) {
+    return tensor && tensor->t.kind != TYPE_TENSOR ? object_of(&tensor->t)->n : 0;
+}
+
+tn_status tn_tensor_item(const tn_tensor *tensor, size_t i, tn_tensor **item) {
+    if (!item) return fail(TN_INVALID_ARGUMENT, "the place for the item is NULL");
+    if (i >= tn_tensor_n_items(tensor)) return fail(TN_OUT_OF_RANGE, "item %zu of %zu", i, tn_tensor_n_items(tensor));
+    Tensor kept;
+    TRY(tensor_keep(tensor->ctx, &object_of(&tensor->t)->items[i], &kept));
+    tn_status status = tensor_handle(tensor->ctx, &kept, item);
+    if (status != TN_OK) tensor_release(&kept);
+    return status;
+}
+
+tn_status tn_tensor_from_items(tn_context *context, tn_value_kind kind, const tn_tensor *const *items, size_t n,
+                               tn_tensor **tensor) {
+    if (!context || !tensor || (n && !items)) return fail(TN_INVALID_ARGUMENT, "context, items or tensor is NULL");
+    if (kind < TN_SEQUENCE || kind > TN_MAP || (kind == TN_OPTIONAL && n > 1) || (kind == TN_MAP && n != 2))
+        return fail(TN_INVALID_ARGUMENT, "%zu items: an optional has none or one, a map keys and values", n);
+    Tensor t;
+    TRY(object_new(context_of(context), (TypeKind)kind, n, &t));
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < n && status == TN_OK; i++)
+        status = items[i] ? tensor_keep(context_of(context), &items[i]->t, &object_of(&t)->items[i])
+                          : fail(TN_INVALID_ARGUMENT, "item %zu is NULL", i);
+    if (status == TN_OK) status = tensor_handle(context_of(context), &t, tensor);
+    if (status != TN_OK) tensor_release(&t);
+    return status;
 }
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
@@ -196,6 +232,7 @@ tn_status tn_tensor_parse(tn_context *context, const char *format, const void *d
 
 tn_status tn_tensor_save(const tn_tensor *tensor, const char *path, const char *name) {
     if (!tensor || !path) return fail(TN_INVALID_ARGUMENT, "tensor or path is NULL");
+    if (!is_tensor(tensor)) return fail(TN_UNSUPPORTED, "only tensors can be written");
     bool npy = strcmp(extension(path), "npy") == 0;
     if (!npy && strcmp(extension(path), "pb") != 0)
         return fail(TN_UNSUPPORTED, "tensors are written as .npy and .pb; \"%s\" ends in neither", path);
