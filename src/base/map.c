@@ -3,23 +3,31 @@
 #include "base/base.h"
 
 enum { FIRST_ENTRIES = 8, SLOTS_PER_ENTRY = 2 };
+#define REMOVED UINT32_MAX /* in a slot; no entry has that number: see grow */
 
 void map_init(Map *map, const Allocator *allocator) { *map = (Map){.allocator = allocator}; }
 
-/* A slot holds the entry's index + 1; 0 ends a probe. The slot of a removed entry stays and is passed over. */
-static MapEntry *find(const Map *map, Str key, uint64_t hash) {
+/* A slot holds the entry's index + 1; 0 ends a probe; that of a removed entry is passed over until it is used again, so
+   that a name that comes and goes does not lengthen its own probe. */
+static uint32_t *find_slot(const Map *map, Str key, uint64_t hash) {
     if (map->n_slots == 0) return NULL;
     size_t mask = map->n_slots - 1;
     for (size_t i = hash & mask; map->slots[i] != 0; i = (i + 1) & mask) {
-        MapEntry *entry = &map->entries[map->slots[i] - 1];
-        if (entry->hash == hash && entry->value && str_equal(entry->key, key)) return entry;
+        if (map->slots[i] == REMOVED) continue;
+        const MapEntry *entry = &map->entries[map->slots[i] - 1];
+        if (entry->hash == hash && str_equal(entry->key, key)) return &map->slots[i];
     }
     return NULL;
 }
 
+static MapEntry *find(const Map *map, Str key, uint64_t hash) {
+    const uint32_t *slot = find_slot(map, key, hash);
+    return slot ? &map->entries[*slot - 1] : NULL;
+}
+
 static void fill_slot(uint32_t *slots, size_t n_slots, uint64_t hash, size_t index) {
     size_t mask = n_slots - 1, i = hash & mask;
-    while (slots[i] != 0) i = (i + 1) & mask;
+    while (slots[i] != 0 && slots[i] != REMOVED) i = (i + 1) & mask;
     slots[i] = (uint32_t)index + 1;
 }
 
@@ -87,10 +95,11 @@ tn_status map_set(Map *map, Str key, void *value) {
 }
 
 void map_remove(Map *map, Str key) {
-    MapEntry *entry = map->len ? find(map, key, hash_bytes(key.s, key.n)) : NULL;
-    if (!entry) return;
-    entry->value = NULL;
-    entry->key = (Str){NULL, 0}; /* the caller may free the key now */
+    uint32_t *slot = map->len ? find_slot(map, key, hash_bytes(key.s, key.n)) : NULL;
+    if (!slot) return;
+    map->entries[*slot - 1].value = NULL;
+    map->entries[*slot - 1].key = (Str){NULL, 0}; /* the caller may free the key now */
+    *slot = REMOVED;
 }
 
 void map_free(Map *map) {

@@ -67,8 +67,7 @@ static void sorts_by_what_nested_graphs_read(void **state) {
 static void refuses_cycles(void **state) {
     (void)state;
     refuse(&t, CHAIN({"Add", "x y", "y"}), TN_INVALID_MODEL, "depends on itself");
-    refuse(&t, CHAIN({"Add", "x b", "a"}, {"Abs", "a", "b"}, {"Abs", "b", "y"}), TN_INVALID_MODEL,
-           "depends on itself");
+    refuse(&t, CHAIN({"Add", "x b", "a"}, {"Abs", "a", "b"}, {"Abs", "b", "y"}), TN_INVALID_MODEL, "depends on itself");
 }
 
 static void refuses_bad_names(void **state) {
@@ -197,7 +196,7 @@ static Bytes function_of(const char *name, const char *const (*nodes)[3], size_t
     put_str(&f, 10, "f");
     return f;
 }
-#define FUNCTION(name, ...)                                                                                          \
+#define FUNCTION(name, ...) \
     function_of(name, (const char *const[][3]){__VA_ARGS__}, sizeof((const char *const[][3]){__VA_ARGS__}) / 24)
 
 static Bytes call_of(const char *name) {

@@ -55,8 +55,9 @@ static inline Bytes sample_initialisers(void) {
 static inline Bytes sample_model(void) {
     static const int64_t axes[] = {0, 1};
     Bytes graph = sample_initialisers(), model = {0}, property = {0};
-    Bytes choose = node_of("If", "cond", "z"), call = node_of("Square", "x", "q"), softmax = node_of("Softmax", "q", "p"),
-          clip = node_of("Clip", "p lo", "c"), reduce = node_of("ReduceMean", "c", "y");
+    Bytes choose = node_of("If", "cond", "z"), call = node_of("Square", "x", "q"),
+          softmax = node_of("Softmax", "q", "p"), clip = node_of("Clip", "p lo", "c"),
+          reduce = node_of("ReduceMean", "c", "y");
     Bytes lo = node_of("Constant", "", "lo");
     add_input(&graph, "x", 1, (int64_t[]){2, 3}, 2);
     add_input(&graph, "cond", 9, NULL, 0);
@@ -66,10 +67,10 @@ static inline Bytes sample_model(void) {
     with_int(&softmax, "axis", 0);
     put_sub(&graph, 1, softmax);
     with_sub(&lo, "value", 4, 5, ({
-                 Bytes t = tensor_of(NULL, 1, NULL, 0);
-                 put_float(&t, 4, 0.0f);
-                 t;
-             }));
+        Bytes t = tensor_of(NULL, 1, NULL, 0);
+        put_float(&t, 4, 0.0f);
+        t;
+    }));
     put_sub(&graph, 1, lo);
     put_sub(&graph, 1, clip);
     with_ints(&reduce, "axes", axes, 2);
@@ -91,6 +92,40 @@ static inline Bytes sample_model(void) {
     put_sub(&model, 14, property);
     put_sub(&model, 25, sample_function());
     return model;
+}
+
+/* ---- mutations ------------------------------------------------------------------------------------------------ */
+
+static inline void mutate(Bytes *b, uint64_t *random) {
+    int n = 1 + (int)(next_random(random) % 4);
+    for (int i = 0; i < n && b->n > 1; i++) {
+        size_t at = next_random(random) % b->n, length = next_random(random) % 16;
+        switch (next_random(random) % 5) {
+        case 0: b->s[at] ^= (uint8_t)(1 << next_random(random) % 8); break;
+        case 1: b->s[at] = (uint8_t)next_random(random); break;
+        case 2: b->s[at] = (uint8_t) "\x00\x7f\x80\xff\x01"[next_random(random) % 5]; break;
+        case 3:
+            if (at + length < b->n) memmove(b->s + at, b->s + at + length, b->n - at - length), b->n -= length;
+            break;
+        default:
+            if (at + length < b->n) memmove(b->s + at, b->s + next_random(random) % (b->n - length), length);
+        }
+    }
+}
+
+/* Reads that many mutations of the sample: whatever comes of it, it is a model that verifies, or an error. */
+static inline void survive_mutations(long rounds, uint64_t random) {
+    OnnxTest t;
+    Bytes b = sample_model();
+    onnx_begin(&t, &(tn_limits){.max_bytes = 1 << 24, .max_nodes = 10000});
+    for (long i = 0; i < rounds; i++) {
+        Bytes copy = {malloc(b.n), b.n, b.n};
+        memcpy(copy.s, b.s, b.n);
+        mutate(&copy, &random);
+        read_model(&t, copy);
+    }
+    onnx_end(&t);
+    free(b.s);
 }
 
 #endif

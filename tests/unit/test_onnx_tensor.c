@@ -306,9 +306,23 @@ static void stays_beneath_the_folder(void **state) {
     (void)state;
     char absolute[128];
     snprintf(absolute, sizeof absolute, "%s/secret", folder);
-    const char *const places[] = {"../secret", "a/../../secret", "./../secret", absolute, "link", "pipe", ".", "..", "/",
-                                  "/dev/zero", "/proc/self/mem", "C:\\weights", "..\\secret", "\\\\host\\weights",
-                                  "none", "weights/", "weights/x"};
+    const char *const places[] = {"../secret",
+                                  "a/../../secret",
+                                  "./../secret",
+                                  absolute,
+                                  "link",
+                                  "pipe",
+                                  ".",
+                                  "..",
+                                  "/",
+                                  "/dev/zero",
+                                  "/proc/self/mem",
+                                  "C:\\weights",
+                                  "..\\secret",
+                                  "\\\\host\\weights",
+                                  "none",
+                                  "weights/",
+                                  "weights/x"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         tn_status status = read_external(external_of(1, places[i], NULL, NULL));
         if (status != TN_IO) print_error("%s: %s %s\n", places[i], status_name(status), diag_text());
@@ -323,8 +337,12 @@ static void stays_beneath_the_folder(void **state) {
 static void refuses_bad_places(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"13", NULL},  {"16", NULL},  {"17", NULL}, {"18446744073709551615", NULL}, {"-4", NULL}, {"99999999999999999999", NULL},
-        {"", NULL},    {"0x4", NULL}, {"4", "3"},   {"4", "5"},                     {"4", "-4"},  {"18446744073709551612", "4"},
+        {"13", NULL}, {"16", NULL},
+        {"17", NULL}, {"18446744073709551615", NULL},
+        {"-4", NULL}, {"99999999999999999999", NULL},
+        {"", NULL},   {"0x4", NULL},
+        {"4", "3"},   {"4", "5"},
+        {"4", "-4"},  {"18446744073709551612", "4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tn_status status = read_external(external_of(1, "weights", cases[i][0], cases[i][1]));
@@ -366,11 +384,20 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 #define FILE_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(reads_integers_packed_and_not), TEST(reads_small_types_from_int32), TEST(reads_floats),
-        TEST(reads_strings),                 TEST(points_at_raw_data),           TEST(refuses_wrong_sizes),
-        TEST(refuses_wrong_elements),        TEST(refuses_wrong_fields),         TEST(refuses_impossible_shapes),
-        TEST(reads_sparse),                  FILE_TEST(reads_other_files),       FILE_TEST(stays_beneath_the_folder),
-        FILE_TEST(refuses_bad_places),       TEST(reads_and_writes_single_tensors),
+        TEST(reads_integers_packed_and_not),
+        TEST(reads_small_types_from_int32),
+        TEST(reads_floats),
+        TEST(reads_strings),
+        TEST(points_at_raw_data),
+        TEST(refuses_wrong_sizes),
+        TEST(refuses_wrong_elements),
+        TEST(refuses_wrong_fields),
+        TEST(refuses_impossible_shapes),
+        TEST(reads_sparse),
+        FILE_TEST(reads_other_files),
+        FILE_TEST(stays_beneath_the_folder),
+        FILE_TEST(refuses_bad_places),
+        TEST(reads_and_writes_single_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,39 +25,9 @@ static void survives_truncation(void **state) {
     free(b.s);
 }
 
-static void mutate(Bytes *b, uint64_t *random) {
-    int n = 1 + (int)(next_random(random) % 4);
-    for (int i = 0; i < n && b->n > 1; i++) {
-        size_t at = next_random(random) % b->n, length = next_random(random) % 16;
-        switch (next_random(random) % 5) {
-        case 0: b->s[at] ^= (uint8_t)(1 << next_random(random) % 8); break;
-        case 1: b->s[at] = (uint8_t)next_random(random); break;
-        case 2: b->s[at] = (uint8_t)"\x00\x7f\x80\xff\x01"[next_random(random) % 5]; break;
-        case 3:
-            if (at + length < b->n) memmove(b->s + at, b->s + at + length, b->n - at - length), b->n -= length;
-            break;
-        default:
-            if (at + length < b->n) memmove(b->s + at, b->s + next_random(random) % (b->n - length), length);
-        }
-    }
-}
-
 static void survives_mutation(void **state) {
     (void)state;
-    OnnxTest t;
-    Bytes b = sample_model();
-    const char *wanted = getenv("TENON_MUTATIONS");
-    long rounds = wanted ? strtol(wanted, NULL, 10) : 20000;
-    uint64_t random = 88172645463325252u;
-    onnx_begin(&t, &(tn_limits){.max_bytes = 1 << 24, .max_nodes = 10000});
-    for (long i = 0; i < rounds; i++) {
-        Bytes copy = {malloc(b.n), b.n, b.n};
-        memcpy(copy.s, b.s, b.n);
-        mutate(&copy, &random);
-        read_model(&t, copy);
-    }
-    onnx_end(&t);
-    free(b.s);
+    survive_mutations(20000, 88172645463325252u);
 }
 
 /* Each failing allocation is a clean error. */
@@ -70,7 +40,8 @@ static void survives_lack_of_memory(void **state) {
         onnx_begin(&t, NULL);
         t.heap.fail_at = t.heap.calls + n;
         tn_status status = read_bytes(&t, b.s, b.n, NULL);
-        if (status != TN_OK && status != TN_OUT_OF_MEMORY) print_error("allocation %lld: %s\n", (long long)n, diag_text());
+        if (status != TN_OK && status != TN_OUT_OF_MEMORY)
+            print_error("allocation %lld: %s\n", (long long)n, diag_text());
         assert_true(status == TN_OK || status == TN_OUT_OF_MEMORY);
         done = status == TN_OK;
         t.heap.fail_at = 0;
@@ -198,16 +169,11 @@ static void refuses_names_that_are_no_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_sample),
-        cmocka_unit_test(survives_truncation),
-        cmocka_unit_test(survives_mutation),
-        cmocka_unit_test(survives_lack_of_memory),
-        cmocka_unit_test(refuses_what_is_no_model),
-        cmocka_unit_test(refuses_bad_varints),
-        cmocka_unit_test(refuses_wrong_wire_types),
-        cmocka_unit_test(skips_unknown_fields),
-        cmocka_unit_test(bounds_nesting),
-        cmocka_unit_test(refuses_names_that_are_no_text),
+        cmocka_unit_test(reads_the_sample),         cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(survives_mutation),        cmocka_unit_test(survives_lack_of_memory),
+        cmocka_unit_test(refuses_what_is_no_model), cmocka_unit_test(refuses_bad_varints),
+        cmocka_unit_test(refuses_wrong_wire_types), cmocka_unit_test(skips_unknown_fields),
+        cmocka_unit_test(bounds_nesting),           cmocka_unit_test(refuses_names_that_are_no_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

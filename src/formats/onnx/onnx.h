@@ -9,6 +9,8 @@ extern const FormatDesc format_onnx;
 
 /* One TensorProto. The tensor keeps `bytes` where its data points into them. `name` gets the proto's name. */
 tn_status onnx_tensor_read(Context *ctx, Buffer *bytes, Tensor *out, Text *name);
+/* A value of that kind: a TensorProto, SequenceProto, OptionalProto or MapProto, copied. */
+tn_status onnx_value_read(Context *ctx, Buffer *bytes, TypeKind kind, Tensor *out, Text *name);
 /* Writes a dense tensor as a TensorProto. */
 tn_status onnx_tensor_write(const Tensor *t, Str name, FileWriter *w);
 

@@ -172,7 +172,7 @@ tn_status onnx_read_tensor(OnnxReader *r, Str bytes, Tensor **out, Str *name);
 tn_status onnx_read_sparse_tensor(OnnxReader *r, Str bytes, Tensor **out, Str *name);
 tn_status onnx_tensor_shape(OnnxReader *r, const ProtoRun *dims, tn_dtype dtype, const char *name, Tensor *out,
                             size_t *bytes);
-tn_status onnx_tensor_memory(OnnxReader *r, Tensor *t); /* for a tensor whose shape is set */
+tn_status onnx_tensor_memory(OnnxReader *r, Tensor *t);                  /* for a tensor whose shape is set */
 tn_status onnx_keep_tensor(OnnxReader *r, Tensor *tensor, Tensor **out); /* releases it when that fails */
 tn_status onnx_external_data(OnnxReader *r, const onnx_TensorProto *proto, const char *name, size_t bytes, Tensor *t);
 
@@ -186,7 +186,7 @@ tn_status onnx_upgrade(Draft *d);
 bool onnx_is_upgraded(Str type); /* whether a row of the table is for that op */
 
 /* upgrade_make.c: what upgrades build with */
-tn_status onnx_add_operand(Draft *d, Value *value); /* NULL: absent */
+tn_status onnx_add_operand(Draft *d, Value *value);           /* NULL: absent */
 tn_status onnx_set_operand(Draft *d, size_t i, Value *value); /* absent ones are put in before it */
 /* A node before the draft's; its one result. */
 tn_status onnx_make(Draft *d, const char *op, Value *const *operands, size_t n, const Attr *attrs, size_t n_attrs,

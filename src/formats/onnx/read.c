@@ -2,9 +2,7 @@
 /* Reads an ONNX model: the file's outermost message, and what lasts for the whole reading. */
 #include "formats/onnx/onnx_int.h"
 
-const char *onnx_text(OnnxReader *r, Str s) {
-    return arena_strndup(&r->arena, s.s ? s.s : "", s.n);
-}
+const char *onnx_text(OnnxReader *r, Str s) { return arena_strndup(&r->arena, s.s ? s.s : "", s.n); }
 
 tn_status onnx_check_name(const OnnxReader *r, Str name, const char *what) {
     if (name.n && (memchr(name.s, 0, name.n) || !str_is_utf8(name))) {
@@ -15,9 +13,7 @@ tn_status onnx_check_name(const OnnxReader *r, Str name, const char *what) {
     return TN_OK;
 }
 
-Str onnx_domain(Str domain) {
-    return domain.n == 0 || str_equal(domain, STR("ai.onnx")) ? STR("") : domain;
-}
+Str onnx_domain(Str domain) { return domain.n == 0 || str_equal(domain, STR("ai.onnx")) ? STR("") : domain; }
 
 int64_t onnx_opset(const Opsets *opsets, Str domain) {
     for (size_t i = 0; i < opsets->n; i++) {
@@ -115,7 +111,8 @@ static tn_status read_model(OnnxReader *r) {
     tn_status status = onnx_read_graph(r, proto.graph, NULL, NULL, &graph);
     if (status != TN_OK) return r->unsupported ? onnx_report_unsupported(r) : status;
     r->model->main = graph;
-    return onnx_infer(r);
+    TRY(onnx_infer(r));
+    return model_verify(r->model); /* nodes were checked one by one, when not all types were known */
 }
 
 void onnx_reader_start(OnnxReader *r, Context *ctx, Buffer *bytes, const char *path, const char *folder) {
@@ -133,8 +130,8 @@ void onnx_reader_end(OnnxReader *r) {
     arena_free(&r->arena);
 }
 
-static tn_status read_once(Context *ctx, Buffer *bytes, const char *path, const char *folder, bool sort,
-                           bool *unsorted, Model **out) {
+static tn_status read_once(Context *ctx, Buffer *bytes, const char *path, const char *folder, bool sort, bool *unsorted,
+                           Model **out) {
     OnnxReader r;
     onnx_reader_start(&r, ctx, bytes, path, folder);
     r.sort = sort;

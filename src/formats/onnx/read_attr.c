@@ -68,10 +68,8 @@ static tn_status read_tensors(OnnxReader *r, const ProtoList *list, bool sparse,
     Tensor **tensors = arena_array(&r->arena, Tensor *, list->len);
     if (!tensors) return TN_OUT_OF_MEMORY;
     for (size_t i = 0; i < list->len; i++) {
-        if (sparse)
-            TRY(onnx_read_sparse_tensor(r, list->data[i], &tensors[i], NULL));
-        else
-            TRY(onnx_read_tensor(r, list->data[i], &tensors[i], NULL));
+        if (sparse) TRY(onnx_read_sparse_tensor(r, list->data[i], &tensors[i], NULL));
+        else TRY(onnx_read_tensor(r, list->data[i], &tensors[i], NULL));
     }
     out->tensors = tensors;
     out->n = list->len;
@@ -112,14 +110,21 @@ static tn_status read_value(OnnxReader *r, const onnx_AttributeProto *p, int32_t
     case onnx_AttributeProto_AttributeType_SPARSE_TENSOR:
         out->kind = ATTR_TENSOR;
         return read_one_tensor(r, p->sparse_tensor, true, out);
-    case onnx_AttributeProto_AttributeType_TENSORS: out->kind = ATTR_TENSORS; return read_tensors(r, &p->tensors, false, out);
+    case onnx_AttributeProto_AttributeType_TENSORS:
+        out->kind = ATTR_TENSORS;
+        return read_tensors(r, &p->tensors, false, out);
     case onnx_AttributeProto_AttributeType_SPARSE_TENSORS:
         out->kind = ATTR_TENSORS;
         return read_tensors(r, &p->sparse_tensors, true, out);
-    case onnx_AttributeProto_AttributeType_TYPE_PROTO: out->kind = ATTR_TYPE; return onnx_read_type(r, p->tp, &out->type);
-    case onnx_AttributeProto_AttributeType_TYPE_PROTOS: out->kind = ATTR_TYPES; return read_types(r, &p->type_protos, out);
+    case onnx_AttributeProto_AttributeType_TYPE_PROTO:
+        out->kind = ATTR_TYPE;
+        return onnx_read_type(r, p->tp, &out->type);
+    case onnx_AttributeProto_AttributeType_TYPE_PROTOS:
+        out->kind = ATTR_TYPES;
+        return read_types(r, &p->type_protos, out);
     default:
-        return fail(TN_INVALID_MODEL, "attribute \"%.*s\" has the unknown type %d", (int)out->name.n, out->name.s, type);
+        return fail(TN_INVALID_MODEL, "attribute \"%.*s\" has the unknown type %d", (int)out->name.n, out->name.s,
+                    type);
     }
 }
 
@@ -142,8 +147,8 @@ static tn_status defer_graphs(Draft *d, Str name, const onnx_AttributeProto *p, 
 static tn_status take_reference(Draft *d, Str name, Str ref) {
     const Call *call = d->scope->call;
     if (!call)
-        return fail(TN_INVALID_MODEL, "attribute \"%.*s\" refers to \"%.*s\" outside of a function", (int)name.n, name.s,
-                    (int)ref.n, ref.s);
+        return fail(TN_INVALID_MODEL, "attribute \"%.*s\" refers to \"%.*s\" outside of a function", (int)name.n,
+                    name.s, (int)ref.n, ref.s);
     for (size_t i = 0; i < call->n_attrs; i++) {
         if (!str_equal(call->attrs[i].name, ref)) continue;
         Attr copy = call->attrs[i];

@@ -40,8 +40,8 @@ tn_status onnx_read_constant(Draft *d) {
         const char *name;
         AttrKind kind;
     } forms[] = {
-        {"value", ATTR_TENSOR},        {"sparse_value", ATTR_TENSOR}, {"value_int", ATTR_INT},
-        {"value_ints", ATTR_INTS},     {"value_float", ATTR_FLOAT},   {"value_floats", ATTR_FLOATS},
+        {"value", ATTR_TENSOR},        {"sparse_value", ATTR_TENSOR},   {"value_int", ATTR_INT},
+        {"value_ints", ATTR_INTS},     {"value_float", ATTR_FLOAT},     {"value_floats", ATTR_FLOATS},
         {"value_string", ATTR_STRING}, {"value_strings", ATTR_STRINGS},
     };
     const Attr *found = NULL;

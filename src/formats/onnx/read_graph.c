@@ -33,10 +33,8 @@ static tn_status read_initialisers(OnnxReader *r, const onnx_GraphProto *proto, 
         Str name;
         ArenaMark mark = arena_mark(&r->arena);
         size_t k = i - proto->initializer.len;
-        if (i < proto->initializer.len)
-            TRY(onnx_read_tensor(r, proto->initializer.data[i], &tensor, &name));
-        else
-            TRY(onnx_read_sparse_tensor(r, proto->sparse_initializer.data[k], &tensor, &name));
+        if (i < proto->initializer.len) TRY(onnx_read_tensor(r, proto->initializer.data[i], &tensor, &name));
+        else TRY(onnx_read_sparse_tensor(r, proto->sparse_initializer.data[k], &tensor, &name));
         arena_release(&r->arena, mark);
         TRY(add_initialiser(r, all, name, tensor));
     }

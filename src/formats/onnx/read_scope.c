@@ -13,9 +13,7 @@ void onnx_scope_start(Scope *scope, OnnxReader *r, Scope *outer, Graph *graph) {
     scope->depth = outer ? outer->depth + 1 : 0;
 }
 
-void onnx_scope_end(Scope *scope) {
-    map_free(&scope->values);
-}
+void onnx_scope_end(Scope *scope) { map_free(&scope->values); }
 
 tn_status onnx_define(Scope *scope, Str name, Value *value) {
     TRY(onnx_check_name(scope->reader, name, "a value's name"));

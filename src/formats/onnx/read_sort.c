@@ -5,12 +5,12 @@
 
 typedef struct Sorter {
     OnnxReader *r;
-    Map makers;               /* name -> index + 1 of the node that makes it */
-    VEC(uint32_t) needs;      /* of all nodes, one after the other */
-    size_t *starts;           /* of node i's needs; n + 1 of them */
-    size_t *stack;            /* nodes on the way */
-    size_t *next;             /* of each node: the need to look at */
-    uint8_t *state;           /* 0 new, 1 on the way, 2 placed */
+    Map makers;          /* name -> index + 1 of the node that makes it */
+    VEC(uint32_t) needs; /* of all nodes, one after the other */
+    size_t *starts;      /* of node i's needs; n + 1 of them */
+    size_t *stack;       /* nodes on the way */
+    size_t *next;        /* of each node: the need to look at */
+    uint8_t *state;      /* 0 new, 1 on the way, 2 placed */
 } Sorter;
 
 static tn_status note_results(Sorter *s, Str bytes, size_t index) {

@@ -61,23 +61,16 @@ static tn_status read_type(OnnxReader *r, Str bytes, uint32_t depth, const Type 
     if (depth > r->ctx->limits.max_nesting)
         return fail(TN_LIMIT, "types are nested more than %u deep", r->ctx->limits.max_nesting);
     TRY(proto_read(&r->proto, bytes, onnx_TypeProto, &proto));
-    if (proto.tensor_type.s)
-        TRY(read_tensor_type(r, proto.tensor_type, &type));
-    else if (proto.sparse_tensor_type.s)
-        return fail(TN_UNSUPPORTED, "sparse tensors are supported as constants only");
-    else if (proto.sequence_type.s)
-        TRY(read_wrapped(r, proto.sequence_type, TYPE_SEQUENCE, depth, &type));
-    else if (proto.optional_type.s)
-        TRY(read_wrapped(r, proto.optional_type, TYPE_OPTIONAL, depth, &type));
-    else if (proto.map_type.s)
-        TRY(read_map_type(r, proto.map_type, depth, &type));
+    if (proto.tensor_type.s) TRY(read_tensor_type(r, proto.tensor_type, &type));
+    else if (proto.sparse_tensor_type.s) return fail(TN_UNSUPPORTED, "sparse tensors are supported as constants only");
+    else if (proto.sequence_type.s) TRY(read_wrapped(r, proto.sequence_type, TYPE_SEQUENCE, depth, &type));
+    else if (proto.optional_type.s) TRY(read_wrapped(r, proto.optional_type, TYPE_OPTIONAL, depth, &type));
+    else if (proto.map_type.s) TRY(read_map_type(r, proto.map_type, depth, &type));
     *out = type_intern(r->model, &type);
     return *out ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
-tn_status onnx_read_type(OnnxReader *r, Str bytes, const Type **out) {
-    return read_type(r, bytes, 0, out);
-}
+tn_status onnx_read_type(OnnxReader *r, Str bytes, const Type **out) { return read_type(r, bytes, 0, out); }
 
 tn_status onnx_read_value_info(OnnxReader *r, Str bytes, onnx_ValueInfoProto *out) {
     return proto_read(&r->proto, bytes, onnx_ValueInfoProto, out);
@@ -138,8 +131,7 @@ static tn_status apply_hint(OnnxReader *r, const TypeHint *hint, bool *changed) 
 static tn_status apply_hints(OnnxReader *r, bool outputs, bool *changed) {
     for (size_t i = 0; i < r->hints.len; i++) {
         const TypeHint *hint = &r->hints.data[i];
-        if (hint->output == outputs && (outputs || says_little(hint->value->type)))
-            TRY(apply_hint(r, hint, changed));
+        if (hint->output == outputs && (outputs || says_little(hint->value->type))) TRY(apply_hint(r, hint, changed));
     }
     return TN_OK;
 }

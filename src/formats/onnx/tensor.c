@@ -169,8 +169,7 @@ tn_status onnx_decode_tensor(OnnxReader *r, Str bytes, Tensor *out, Str *name) {
     Tensor t = {0};
     size_t size = 0;
     tn_status status = proto.segment.s ? fail(TN_UNSUPPORTED, "tensor \"%s\" comes in segments", text) : TN_OK;
-    if (status == TN_OK)
-        status = onnx_tensor_shape(r, &proto.dims, (tn_dtype)proto.data_type, text, &t, &size);
+    if (status == TN_OK) status = onnx_tensor_shape(r, &proto.dims, (tn_dtype)proto.data_type, text, &t, &size);
     if (status == TN_OK) status = read_data(r, &proto, text, size, &t);
     if (status == TN_OK && t.dtype == TN_BOOL && (status = check_bools(&t, text)) != TN_OK) tensor_release(&t);
     if (status != TN_OK) diag_set_offset((uint64_t)((const uint8_t *)bytes.s - r->proto.base));

@@ -45,7 +45,8 @@ static tn_status map_file(OnnxReader *r, Str location, const char *name, Buffer 
         }
     }
     if (!r->folder)
-        return fail(TN_IO, "tensor \"%s\" has its data in another file, but the model was not read from a folder", name);
+        return fail(TN_IO, "tensor \"%s\" has its data in another file, but the model was not read from a folder",
+                    name);
     TRY(file_map_beneath(r->alloc, r->folder, location, out));
     tn_status status = vec_push(r->alloc, &r->files, (ExternalFile){location, *out});
     if (status != TN_OK) buffer_unref(*out);

@@ -15,9 +15,7 @@ bool take_attr(Draft *d, const char *name, AttrKind kind, Attr *out, tn_status *
     return true;
 }
 
-Value *draft_operand(const Draft *d, size_t i) {
-    return i < d->n_operands ? d->operands[i] : NULL;
-}
+Value *draft_operand(const Draft *d, size_t i) { return i < d->n_operands ? d->operands[i] : NULL; }
 
 tn_status need_operands(const Draft *d, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -73,8 +71,8 @@ tn_status upgrade_gemm(Draft *d) {
 /* The type stood as text: "FLOAT". */
 tn_status upgrade_cast(Draft *d) {
     static const char *const names[] = {
-        "UNDEFINED", "FLOAT",   "UINT8",  "INT8",   "UINT16", "INT16",     "INT32",      "INT64",
-        "STRING",    "BOOL",    "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16",
+        "UNDEFINED", "FLOAT",   "UINT8",  "INT8",   "UINT16", "INT16",     "INT32",      "INT64",    "STRING",
+        "BOOL",      "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16",
     };
     Attr *to = onnx_attr(d, "to");
     if (!to || to->kind != ATTR_STRING) return TN_OK;

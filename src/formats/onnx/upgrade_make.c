@@ -80,9 +80,7 @@ tn_status onnx_make_scalar(Draft *d, double value, Value *like, Value **out) {
     return onnx_make(d, "CastLike", (Value *[]){*out, like}, 2, NULL, 0, out);
 }
 
-int onnx_rank(const Value *value) {
-    return value && value->type->kind == TYPE_TENSOR ? value->type->shape.rank : -1;
-}
+int onnx_rank(const Value *value) { return value && value->type->kind == TYPE_TENSOR ? value->type->shape.rank : -1; }
 
 tn_status onnx_rename(Draft *d, const char *type) {
     d->type = str_of(type);

@@ -12,17 +12,11 @@ tn_status ints_to_operand(Draft *d, const char *name, size_t i, bool skip_empty)
     return onnx_set_operand(d, i, value);
 }
 
-tn_status upgrade_reshape(Draft *d) {
-    return ints_to_operand(d, "shape", 1, false);
-}
+tn_status upgrade_reshape(Draft *d) { return ints_to_operand(d, "shape", 1, false); }
 
-tn_status upgrade_concat(Draft *d) {
-    return onnx_attr(d, "axis") ? TN_OK : onnx_set_attr(d, onnx_int_attr("axis", 1));
-}
+tn_status upgrade_concat(Draft *d) { return onnx_attr(d, "axis") ? TN_OK : onnx_set_attr(d, onnx_int_attr("axis", 1)); }
 
-tn_status upgrade_axes(Draft *d) {
-    return ints_to_operand(d, "axes", 1, !str_equal(d->type, STR("Unsqueeze")));
-}
+tn_status upgrade_axes(Draft *d) { return ints_to_operand(d, "axes", 1, !str_equal(d->type, STR("Unsqueeze"))); }
 
 tn_status upgrade_pad(Draft *d) {
     Attr value;
@@ -51,9 +45,7 @@ tn_status upgrade_split_1(Draft *d) {
     return onnx_make(d, "Cast", &d->operands[1], 1, &to, 1, &d->operands[1]);
 }
 
-tn_status upgrade_split_sizes(Draft *d) {
-    return ints_to_operand(d, "split", 1, true);
-}
+tn_status upgrade_split_sizes(Draft *d) { return ints_to_operand(d, "split", 1, true); }
 
 /* Without sizes there are as many parts as results. */
 tn_status upgrade_split_count(Draft *d) {
@@ -104,9 +96,7 @@ tn_status upgrade_topk(Draft *d) {
     return onnx_set_operand(d, 1, value);
 }
 
-tn_status upgrade_scatter(Draft *d) {
-    return onnx_rename(d, "ScatterElements");
-}
+tn_status upgrade_scatter(Draft *d) { return onnx_rename(d, "ScatterElements"); }
 
 /* An experimental op of the first opsets: a constant of the shape in `shape`, or of the operand, `extra_shape` added. */
 tn_status upgrade_constant_fill(Draft *d) {
@@ -123,10 +113,8 @@ tn_status upgrade_constant_fill(Draft *d) {
     TRY(status);
     if (draft_operand(d, 0)) {
         Attr to = onnx_int_attr("to", TN_I64);
-        if (as_shape.i)
-            TRY(onnx_make(d, "Cast", d->operands, 1, &to, 1, &shape));
-        else
-            TRY(onnx_make(d, "Shape", d->operands, 1, NULL, 0, &shape));
+        if (as_shape.i) TRY(onnx_make(d, "Cast", d->operands, 1, &to, 1, &shape));
+        else TRY(onnx_make(d, "Shape", d->operands, 1, NULL, 0, &shape));
         d->n_operands = 0;
     } else {
         Attr list = {0};

@@ -22,17 +22,17 @@ typedef struct OnnxWriter {
     const Model *model;
     const Allocator *alloc;
     Arena arena;
-    Str *names;          /* by value id; {NULL,0}: not wanted */
-    uint64_t *offsets;   /* of payloads in the data file plus 1, by value id; NULL: all are in the model file */
-    Str data_file;       /* its name, without folder */
-    Map taken;           /* names in use */
-    Map plans;           /* per graph; the key is the pointer's bytes */
+    Str *names;        /* by value id; {NULL,0}: not wanted */
+    uint64_t *offsets; /* of payloads in the data file plus 1, by value id; NULL: all are in the model file */
+    Str data_file;     /* its name, without folder */
+    Map taken;         /* names in use */
+    Map plans;         /* per graph; the key is the pointer's bytes */
     Opsets opsets;
     size_t cap_opsets;
-    int64_t opset;       /* of ONNX's own domain */
+    int64_t opset; /* of ONNX's own domain */
     uint32_t n_unnamed;
     uint64_t constant_bytes;
-    Text missing;        /* ops that ONNX does not have */
+    Text missing; /* ops that ONNX does not have */
 } OnnxWriter;
 
 /* Payloads smaller than this stay in the model file. */

@@ -3,9 +3,7 @@
    own, the opset, and what ONNX cannot say. */
 #include "formats/onnx/write_int.h"
 
-static Str pointer_key(const Graph *const *graph) {
-    return (Str){(const char *)graph, sizeof *graph};
-}
+static Str pointer_key(const Graph *const *graph) { return (Str){(const char *)graph, sizeof *graph}; }
 
 const GraphPlan *onnx_graph_plan(const OnnxWriter *w, const Graph *graph) {
     return map_get(&w->plans, pointer_key(&graph));
@@ -86,10 +84,8 @@ static tn_status plan_outputs(OnnxWriter *w, const Graph *graph, GraphPlan *plan
         Str name = w->names[value->id];
         bool outer = value->graph != graph;
         if (!plan->outputs[i].s) {
-            if (outer || returned_before(graph, i))
-                TRY(claim(w, name, &plan->outputs[i]));
-            else
-                plan->outputs[i] = name;
+            if (outer || returned_before(graph, i)) TRY(claim(w, name, &plan->outputs[i]));
+            else plan->outputs[i] = name;
         }
         if (!str_equal(plan->outputs[i], name)) plan->copies[plan->n_copies++] = (OutputCopy){name, plan->outputs[i]};
     }

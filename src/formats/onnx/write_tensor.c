@@ -60,13 +60,9 @@ static bool emit(const Tensor *t, SinkFn sink, void *user) {
     return emit_strided(t, sink, user);
 }
 
-static bool to_stream(void *user, const void *bytes, size_t n) {
-    return pb_write(user, bytes, n);
-}
+static bool to_stream(void *user, const void *bytes, size_t n) { return pb_write(user, bytes, n); }
 
-static bool to_file(void *user, const void *bytes, size_t n) {
-    return file_writer_write(user, bytes, n) == TN_OK;
-}
+static bool to_file(void *user, const void *bytes, size_t n) { return file_writer_write(user, bytes, n) == TN_OK; }
 
 static bool put_strings(pb_ostream_t *out, const Tensor *t) {
     if (tensor_count(t) == 0) return true;
