@@ -18,10 +18,8 @@ tn_status raster_oracle(const RegionList *list, tn_dtype dtype, const RasterOper
                 from += at * r->src_stride[k];
                 to += at * r->dst_stride[k];
             }
-            if (r->source == REGION_FILL)
-                copy_elements(dtype, dst, to, 0, fill ? fill : zero, 0, 0, 1);
-            else
-                copy_elements(dtype, dst, to, 0, sources[r->source].data, sources[r->source].offset + from, 0, 1);
+            if (r->source == REGION_FILL) copy_elements(dtype, dst, to, 0, fill ? fill : zero, 0, 0, 1);
+            else copy_elements(dtype, dst, to, 0, sources[r->source].data, sources[r->source].offset + from, 0, 1);
         }
     }
     return TN_OK;

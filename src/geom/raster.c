@@ -3,19 +3,22 @@
 #include "geom/geom_int.h"
 
 #define CHUNK_BYTES 65536 /* a contiguous run is cut into pieces of this size, so that one long run can be shared out */
-#define TILE 32           /* a tile of a transpose: both sides stay in the first-level cache */
-#define GIGABYTE_NS 0.15  /* nanoseconds to move one contiguous byte */
-#define ELEMENT_NS 0.6    /* ... and one element with strides */
+/* A tile of a transpose: long where it is written without gaps, so that whole lines are; both sides fit the cache. */
+#define TILE_A 64
+#define TILE_B 16
+#define SHORT_ROW 8    /* shorter rows cost more for being started than for being moved */
+#define BYTE_NS 0.15   /* nanoseconds to move one contiguous byte */
+#define ELEMENT_NS 0.6 /* ... and one element with strides */
 
 /* A box in bytes, ready to run. Items are what threads share: chunks of runs, tiles, or rows. */
 typedef enum Mode { MODE_COPY, MODE_TILES, MODE_ROWS } Mode;
 typedef struct Plan {
     Mode mode;
-    int outer;          /* dimensions 0 .. outer-1 are stepped over, the rest is an item's */
+    int outer; /* dimensions 0 .. outer-1 are stepped over, the rest is an item's */
     int rank;
     int64_t size[TN_MAX_RANK], src[TN_MAX_RANK], dst[TN_MAX_RANK];
-    int64_t element;    /* bytes of what is moved at once: an element, or a short run of them */
-    int64_t per_outer;  /* items for each step of the outer dimensions */
+    int64_t element;   /* bytes of what is moved at once: an element, or a short run of them */
+    int64_t per_outer; /* items for each step of the outer dimensions */
     int64_t items, tiles_a, tiles_b;
     const char *from;
     char *to;
@@ -28,26 +31,26 @@ typedef struct Wide {
 } Wide;
 
 /* Elements may be misaligned (mapped constants), so they move through memcpy, which is one instruction here. */
-#define ROW(name, T)                                                                                                 \
-    static void row_##name(char *to, int64_t dst, const char *from, int64_t src, int64_t n) {                        \
-        T v;                                                                                                         \
-        if (src == 0) {                                                                                              \
-            memcpy(&v, from, sizeof v);                                                                              \
-            if (dst == (int64_t)sizeof v)                                                                            \
-                for (int64_t i = 0; i < n; i++) memcpy(to + i * (int64_t)sizeof v, &v, sizeof v);                    \
-            else                                                                                                     \
-                for (int64_t i = 0; i < n; i++) memcpy(to + i * dst, &v, sizeof v);                                  \
-        } else if (dst == (int64_t)sizeof v) {                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                                        \
-                memcpy(&v, from + i * src, sizeof v);                                                                \
-                memcpy(to + i * (int64_t)sizeof v, &v, sizeof v);                                                    \
-            }                                                                                                        \
-        } else {                                                                                                     \
-            for (int64_t i = 0; i < n; i++) {                                                                        \
-                memcpy(&v, from + i * src, sizeof v);                                                                \
-                memcpy(to + i * dst, &v, sizeof v);                                                                  \
-            }                                                                                                        \
-        }                                                                                                            \
+#define ROW(name, T)                                                                              \
+    static void row_##name(char *to, int64_t dst, const char *from, int64_t src, int64_t n) {     \
+        T v;                                                                                      \
+        if (src == 0) {                                                                           \
+            memcpy(&v, from, sizeof v);                                                           \
+            if (dst == (int64_t)sizeof v)                                                         \
+                for (int64_t i = 0; i < n; i++) memcpy(to + i * (int64_t)sizeof v, &v, sizeof v); \
+            else                                                                                  \
+                for (int64_t i = 0; i < n; i++) memcpy(to + i * dst, &v, sizeof v);               \
+        } else if (dst == (int64_t)sizeof v) {                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                memcpy(&v, from + i * src, sizeof v);                                             \
+                memcpy(to + i * (int64_t)sizeof v, &v, sizeof v);                                 \
+            }                                                                                     \
+        } else {                                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                memcpy(&v, from + i * src, sizeof v);                                             \
+                memcpy(to + i * dst, &v, sizeof v);                                               \
+            }                                                                                     \
+        }                                                                                         \
     }
 ROW(1, uint8_t)
 ROW(2, uint16_t)
@@ -94,28 +97,47 @@ static void plan_widen(Plan *p) {
     p->rank--;
 }
 
+/* Whether dimension k makes a better row than j: a long one, and among those one that reads without gaps. */
+static bool longer_row(const Plan *p, int k, int j) {
+    bool short_k = p->size[k] < SHORT_ROW, short_j = p->size[j] < SHORT_ROW;
+    if (short_k != short_j) return short_j;
+    return short_k ? p->size[k] > p->size[j] : p->src[k] == p->element && p->src[j] != p->element;
+}
+
+/* Rows along the last dimension, or along a longer one where the order of writes is free. */
+static void plan_rows(Plan *p, bool reorder) {
+    int best = p->rank - 1;
+    if (best >= 0 && p->size[best] < SHORT_ROW && reorder) {
+        for (int k = p->rank - 2; k >= 0; k--)
+            if (longer_row(p, k, best)) best = k;
+        if (best != p->rank - 1) plan_move_last(p, best);
+    }
+    p->mode = MODE_ROWS;
+    p->outer = max_i64(p->rank - 1, 0);
+    p->per_outer = 1;
+}
+
 static void plan_mode(Plan *p, bool reorder) {
     int last = p->rank - 1;
-    p->mode = MODE_ROWS;
-    p->outer = last < 0 ? 0 : last;
-    p->per_outer = 1;
-    if (last < 0 || p->dst[last] != p->element) return;
-    if (p->src[last] == p->element) {
-        p->mode = MODE_COPY;
+    if (last >= 0 && p->dst[last] == p->element && p->src[last] == p->element) {
         int64_t chunk = CHUNK_BYTES / p->element;
+        p->mode = MODE_COPY;
+        p->outer = last;
         p->per_outer = (p->size[last] + chunk - 1) / chunk;
         return;
     }
-    for (int k = 0; reorder && k < last; k++) {
-        if (p->src[k] != p->element || p->size[k] < 4 || p->size[last] < 4) continue;
+    bool tiles = reorder && last > 0 && p->dst[last] == p->element && p->src[last] != 0;
+    for (int k = 0; tiles && k < last; k++) {
+        if (p->src[k] != p->element || p->size[k] < SHORT_ROW || p->size[last] < SHORT_ROW) continue;
         plan_move_last(p, k); /* now: last-1 is contiguous in the result, last in the source */
         p->mode = MODE_TILES;
         p->outer = p->rank - 2;
-        p->tiles_a = (p->size[p->rank - 2] + TILE - 1) / TILE;
-        p->tiles_b = (p->size[p->rank - 1] + TILE - 1) / TILE;
+        p->tiles_a = (p->size[p->rank - 2] + TILE_A - 1) / TILE_A;
+        p->tiles_b = (p->size[p->rank - 1] + TILE_B - 1) / TILE_B;
         p->per_outer = p->tiles_a * p->tiles_b;
         return;
     }
+    plan_rows(p, reorder);
 }
 
 static void plan_make(Plan *p, const Region *r, bool reorder, int64_t element, const char *from, char *to) {
@@ -137,8 +159,8 @@ static void plan_make(Plan *p, const Region *r, bool reorder, int64_t element, c
 
 static void run_tile(const Plan *p, int64_t tile, char *to, const char *from) {
     int a = p->rank - 2, b = p->rank - 1;
-    int64_t a0 = tile / p->tiles_b * TILE, b0 = tile % p->tiles_b * TILE;
-    int64_t an = min_i64(TILE, p->size[a] - a0), bn = min_i64(TILE, p->size[b] - b0);
+    int64_t a0 = tile / p->tiles_b * TILE_A, b0 = tile % p->tiles_b * TILE_B;
+    int64_t an = min_i64(TILE_A, p->size[a] - a0), bn = min_i64(TILE_B, p->size[b] - b0);
     to += a0 * p->dst[a] + b0 * p->dst[b];
     from += a0 * p->src[a] + b0 * p->src[b];
     for (int64_t i = 0; i < bn; i++)
@@ -188,8 +210,8 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
 
 static double plan_item_cost(const Plan *p) {
     int last = p->rank - 1;
-    if (p->mode == MODE_TILES) return TILE * TILE * ELEMENT_NS;
-    if (p->mode == MODE_COPY) return 4 + GIGABYTE_NS * (double)min_i64(CHUNK_BYTES, p->size[last] * p->element);
+    if (p->mode == MODE_TILES) return TILE_A * TILE_B * ELEMENT_NS;
+    if (p->mode == MODE_COPY) return 4 + BYTE_NS * (double)min_i64(CHUNK_BYTES, p->size[last] * p->element);
     return last < 0 ? 2 : 2 + ELEMENT_NS * (double)p->size[last];
 }
 
@@ -225,8 +247,7 @@ void raster_fill(tn_dtype dtype, void *dst, int64_t dst_offset, int64_t count, c
     int element = dtype_size(dtype);
     if (element > 0 && dtype != TN_STRING && !fill)
         memset((char *)dst + dst_offset * element, 0, (size_t)(count * element));
-    else
-        copy_elements(dtype, dst, dst_offset, 1, fill ? fill : zero_element, 0, 0, count);
+    else copy_elements(dtype, dst, dst_offset, 1, fill ? fill : zero_element, 0, 0, count);
 }
 
 /* What the threads share when there are many small boxes. */
@@ -265,10 +286,8 @@ static void run_region(const Job *job, const Region *region) {
     Plan plan;
     plan_make(&plan, &r, once, element, (const char *)data + offset * element,
               (char *)job->dst + job->dst_offset * element);
-    if (once)
-        parallel_for(job->pool, plan.items, plan_item_cost(&plan), run_items, &plan);
-    else
-        run_items(&plan, 0, plan.items);
+    if (once) parallel_for(job->pool, plan.items, plan_item_cost(&plan), run_items, &plan);
+    else run_items(&plan, 0, plan.items);
 }
 
 static void run_regions(void *arg, int64_t begin, int64_t end) {
@@ -285,7 +304,7 @@ tn_status raster_run(const RegionList *list, tn_dtype dtype, const RasterOperand
     if (!list->covers) raster_fill(dtype, dst, dst_offset, count, fill);
     if (shareable && list->len >= 8 && each < CHUNK_BYTES) {
         job.pool = NULL; /* the boxes are shared out, not their parts */
-        parallel_for(pool, (int64_t)list->len, 50 + GIGABYTE_NS * (double)each, run_regions, &job);
+        parallel_for(pool, (int64_t)list->len, 50 + BYTE_NS * (double)each, run_regions, &job);
     } else {
         run_regions(&job, 0, (int64_t)list->len);
     }

@@ -196,8 +196,7 @@ tn_status regions_check(const RegionList *list, int n_sources, const int64_t *so
         if (r->source != REGION_FILL && (r->source < 0 || r->source >= n_sources))
             return fail(TN_OUT_OF_RANGE, "region %zu reads source %d, but there are %d", i, r->source, n_sources);
         for (int k = 0; k < r->rank; k++)
-            if (r->size[k] <= 0)
-                return fail(TN_INVALID_MODEL, "region %zu has size %lld", i, (long long)r->size[k]);
+            if (r->size[k] <= 0) return fail(TN_INVALID_MODEL, "region %zu has size %lld", i, (long long)r->size[k]);
         if (region_count(r) > count)
             return fail(TN_OUT_OF_RANGE, "region %zu writes more than the result's %lld elements", i, (long long)count);
         if (!region_extent(r, r->dst_offset, r->dst_stride, &lo, &hi) || lo < 0 || hi >= count)

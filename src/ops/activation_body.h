@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations in place, for one float type. */
 
-#define APPLY(expr)                                                                                                   \
-    for (int64_t i = 0; i < n; i++) {                                                                                \
-        T v = x[i];                                                                                                  \
-        x[i] = (expr);                                                                                               \
-    }                                                                                                                \
+#define APPLY(expr)                   \
+    for (int64_t i = 0; i < n; i++) { \
+        T v = x[i];                   \
+        x[i] = (expr);                \
+    }                                 \
     break
 
 void FN(activate)(const Activation *act, T *x, int64_t n) {

@@ -4,12 +4,13 @@
 
 static tn_status affine_grid_infer(InferCtx *c) {
     TRY(want_rank(c, 0, 3));
-    Dim size[TN_MAX_RANK];
+    TRY(want_rank(c, 1, 1));
+    Dim size[TN_MAX_RANK], count = in_dim(c, 1, 0);
     int n;
+    if (dim_is_const(count) && count != 4 && count != 5)
+        return fail(TN_SHAPE, "size has %lld values where 4 or 5 are wanted", (long long)count);
     if (!in_content(c, 1, size, TN_MAX_RANK, &n)) {
-        Dim count = in_dim(c, 1, 0);
-        bool known = dim_is_const(count) && (count == 4 || count == 5);
-        set_unknown_rank(c, 0, known ? (int)count : -1);
+        set_unknown_rank(c, 0, dim_is_const(count) ? (int)count : -1);
         return TN_OK;
     }
     if (n != 4 && n != 5) return fail(TN_SHAPE, "size has %d values where 4 or 5 are wanted", n);
@@ -59,10 +60,13 @@ static tn_status affine_grid_reference(KernelCtx *c) {
 }
 
 const OpSchema op_AffineGrid = {
-    .name = "AffineGrid", .summary = "Coordinates for GridSample from affine maps (ONNX 20)", .kind = OP_ATOMIC,
+    .name = "AffineGrid",
+    .summary = "Coordinates for GridSample from affine maps (ONNX 20)",
+    .kind = OP_ATOMIC,
     .inputs = {{"theta", TS_FLOAT, 'T'}, {"size", TS(TN_I64)}},
     .outputs = {{"grid", TS_FLOAT, 'T'}},
     .attrs = {{"align_corners", ATTR_INT}},
     .content_inputs = 2,
-    .infer = affine_grid_infer, .reference = affine_grid_reference,
+    .infer = affine_grid_infer,
+    .reference = affine_grid_reference,
 };

@@ -35,8 +35,7 @@ static tn_status check_heads(const Heads *q, const Heads *k, const Heads *v) {
     TRY(dims_must_match(q->batch, k->batch, "batches of Q and K", &same));
     TRY(dims_must_match(q->batch, v->batch, "batches of Q and V", &same));
     if (dim_is_const(q->heads) && dim_is_const(k->heads) && (k->heads == 0 || q->heads % k->heads))
-        return fail(TN_SHAPE, "%lld heads of Q cannot share %lld heads of K", (long long)q->heads,
-                    (long long)k->heads);
+        return fail(TN_SHAPE, "%lld heads of Q cannot share %lld heads of K", (long long)q->heads, (long long)k->heads);
     return TN_OK;
 }
 
@@ -139,17 +138,19 @@ static void read_sizes(const KernelCtx *c, Sizes *s) {
 
 /* What decides which keys a query sees, and what is added to its scores. */
 typedef struct Mask {
-    const float *values; /* attn_mask as summands; NULL: none */
+    const float *values;     /* attn_mask as summands; NULL: none */
     int64_t stride[3], keys; /* of batch, head and query; keys it has: later ones are not seen */
     bool causal;
-    int64_t left, right; /* window; -1: unbounded */
+    int64_t left, right;  /* window; -1: unbounded */
     const int64_t *valid; /* keys that count, by batch; NULL: all */
     int64_t past;
 } Mask;
 
 static tn_status read_mask(KernelCtx *c, const Sizes *s, Mask *m) {
-    *m = (Mask){.causal = attr_int(c->node, "is_causal") != 0, .left = attr_int(c->node, "left_window_size"),
-                .right = attr_int(c->node, "right_window_size"), .past = s->past};
+    *m = (Mask){.causal = attr_int(c->node, "is_causal") != 0,
+                .left = attr_int(c->node, "left_window_size"),
+                .right = attr_int(c->node, "right_window_size"),
+                .past = s->past};
     if (kernel_has_input(c, IN_VALID)) TRY(dense_i64(c, IN_VALID, &m->valid));
     for (int64_t b = 0; m->valid && b < s->batch; b++)
         if (m->valid[b] < 0 || m->valid[b] > s->total)
@@ -190,17 +191,30 @@ static double bias_at(const Mask *m, const Sizes *s, int64_t b, int64_t h, int64
 static tn_status attention_reference(KernelCtx *c) { return RUN_FLOAT(c, attention); }
 
 const OpSchema op_Attention = {
-    .name = "Attention", .summary = "Scaled dot-product attention (ONNX 25)", .kind = OP_ATOMIC,
-    .inputs = {{"Q", TS_FLOAT, 'T'}, {"K", TS_FLOAT, 'T'}, {"V", TS_FLOAT, 'U'},
+    .name = "Attention",
+    .summary = "Scaled dot-product attention (ONNX 25)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"Q", TS_FLOAT, 'T'},
+               {"K", TS_FLOAT, 'T'},
+               {"V", TS_FLOAT, 'U'},
                {"attn_mask", TS_NUMERIC | TS(TN_BOOL), 0, OPERAND_OPTIONAL},
-               {"past_key", TS_FLOAT, 'T', OPERAND_OPTIONAL}, {"past_value", TS_FLOAT, 'U', OPERAND_OPTIONAL},
+               {"past_key", TS_FLOAT, 'T', OPERAND_OPTIONAL},
+               {"past_value", TS_FLOAT, 'U', OPERAND_OPTIONAL},
                {"nonpad_kv_seqlen", TS(TN_I64), 0, OPERAND_OPTIONAL}},
-    .outputs = {{"Y", TS_FLOAT, 'T'}, {"present_key", TS_FLOAT, 'T', OPERAND_OPTIONAL},
+    .outputs = {{"Y", TS_FLOAT, 'T'},
+                {"present_key", TS_FLOAT, 'T', OPERAND_OPTIONAL},
                 {"present_value", TS_FLOAT, 'U', OPERAND_OPTIONAL},
                 {"qk_matmul_output", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .attrs = {{"is_causal", ATTR_INT}, {"kv_num_heads", ATTR_INT}, {"left_window_size", ATTR_INT, .i = -1},
-              {"q_num_heads", ATTR_INT}, {"qk_matmul_output_mode", ATTR_INT},
-              {"right_window_size", ATTR_INT, .i = -1}, {"scale", ATTR_FLOAT}, {"softcap", ATTR_FLOAT},
+    .attrs = {{"is_causal", ATTR_INT},
+              {"kv_num_heads", ATTR_INT},
+              {"left_window_size", ATTR_INT, .i = -1},
+              {"q_num_heads", ATTR_INT},
+              {"qk_matmul_output_mode", ATTR_INT},
+              {"right_window_size", ATTR_INT, .i = -1},
+              {"scale", ATTR_FLOAT},
+              {"softcap", ATTR_FLOAT},
               {"softmax_precision", ATTR_INT}},
-    .infer = attention_infer, .reference = attention_reference, .flops = attention_flops,
+    .infer = attention_infer,
+    .reference = attention_reference,
+    .flops = attention_flops,
 };

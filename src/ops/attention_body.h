@@ -41,9 +41,8 @@ typedef struct FN(AttentionJob) {
     T *scores, *qk; /* qk: NULL where nobody wants it */
 } FN(AttentionJob);
 
-static void FN(keep)(const FN(AttentionJob) *job, int64_t mode, int64_t row, const T *x) {
-    if (job->qk && job->mode == mode)
-        memcpy(job->qk + row * job->s->total, x, (size_t)job->s->total * sizeof(T));
+static void FN(keep)(const FN(AttentionJob) * job, int64_t mode, int64_t row, const T *x) {
+    if (job->qk && job->mode == mode) memcpy(job->qk + row * job->s->total, x, (size_t)job->s->total * sizeof(T));
 }
 
 /* One item is one row of scores: a query of a head. A query that sees no key gets zeros. */
@@ -101,8 +100,15 @@ static tn_status FN(make_scores)(KernelCtx *c, const Sizes *s, const T *k, T *sc
     TRY(FN(dense)(c, IN_Q, &x));
     FN(place_heads)(x, c->in[IN_Q]->rank == 4, s->batch, s->q_heads, s->q_steps, s->size, 0, q);
     for (int64_t i = 0; i < n; i++) q[i] *= (T)scale;
-    MatrixProduct p = {.m = s->q_steps, .n = s->total, .k = s->size, .a_row = s->size, .a_col = 1, .b_row = 1,
-                       .b_col = s->size, .y_row = s->total, .y_step = s->q_steps * s->total};
+    MatrixProduct p = {.m = s->q_steps,
+                       .n = s->total,
+                       .k = s->size,
+                       .a_row = s->size,
+                       .a_col = 1,
+                       .b_row = 1,
+                       .b_col = s->size,
+                       .y_row = s->total,
+                       .y_step = s->q_steps * s->total};
     TRY(FN(head_offsets)(c, s, &p, s->q_steps * s->size, s->total * s->size));
     return FN(matrix_product)(c, &p, q, k, scores);
 }
@@ -113,8 +119,15 @@ static tn_status FN(weigh_values)(KernelCtx *c, const Sizes *s, const T *scores,
     int64_t rows = s->batch * s->q_heads * s->q_steps;
     T *heads = split ? y : kernel_scratch(c, T, (size_t)(rows * s->v_size));
     if (!heads) return TN_OUT_OF_MEMORY;
-    MatrixProduct p = {.m = s->q_steps, .n = s->v_size, .k = s->total, .a_row = s->total, .a_col = 1,
-                       .b_row = s->v_size, .b_col = 1, .y_row = s->v_size, .y_step = s->q_steps * s->v_size};
+    MatrixProduct p = {.m = s->q_steps,
+                       .n = s->v_size,
+                       .k = s->total,
+                       .a_row = s->total,
+                       .a_col = 1,
+                       .b_row = s->v_size,
+                       .b_col = 1,
+                       .y_row = s->v_size,
+                       .y_step = s->q_steps * s->v_size};
     TRY(FN(head_offsets)(c, s, &p, s->q_steps * s->total, s->total * s->v_size));
     TRY(FN(matrix_product)(c, &p, scores, v, heads));
     for (int64_t k = 0; !split && k < rows; k++) {
@@ -131,8 +144,11 @@ static tn_status FN(attention)(KernelCtx *c) {
     T *k, *v, *y;
     read_sizes(c, &s);
     TRY(read_mask(c, &s, &mask));
-    FN(AttentionJob) job = {.s = &s, .mask = &mask, .softcap = attr_float(c->node, "softcap"),
-                            .mode = attr_int(c->node, "qk_matmul_output_mode")};
+    FN(AttentionJob)
+    job = {.s = &s,
+           .mask = &mask,
+           .softcap = attr_float(c->node, "softcap"),
+           .mode = attr_int(c->node, "qk_matmul_output_mode")};
     TRY(FN(join_cache)(c, &s, IN_K, IN_PAST_K, OUT_K, s.size, &k));
     TRY(FN(join_cache)(c, &s, IN_V, IN_PAST_V, OUT_V, s.v_size, &v));
     int64_t rows = s.batch * s.q_heads * s.q_steps;

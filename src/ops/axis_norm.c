@@ -53,35 +53,57 @@ static tn_status mvn_reference(KernelCtx *c) { return RUN_FLOAT(c, mvn); }
 #define FLOAT_TO_FLOAT .inputs = {{"input", TS_FLOAT, 'T'}}, .outputs = {{"output", TS_FLOAT, 'T'}}
 
 const OpSchema op_Softmax = {
-    .name = "Softmax", .summary = "exp(x) over its sum along an axis (ONNX 13)", .kind = OP_ATOMIC, .flags = OP_OVERWRITES0, FLOAT_TO_FLOAT,
+    .name = "Softmax",
+    .summary = "exp(x) over its sum along an axis (ONNX 13)",
+    .kind = OP_ATOMIC,
+    .flags = OP_OVERWRITES0,
+    FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
-    .infer = axis_infer, .reference = softmax_reference, .flops = softmax_flops,
+    .infer = axis_infer,
+    .reference = softmax_reference,
+    .flops = softmax_flops,
 };
 
 const OpSchema op_LogSoftmax = {
-    .name = "LogSoftmax", .summary = "Logarithm of Softmax (ONNX 13)", .kind = OP_ATOMIC, .flags = OP_OVERWRITES0, FLOAT_TO_FLOAT,
+    .name = "LogSoftmax",
+    .summary = "Logarithm of Softmax (ONNX 13)",
+    .kind = OP_ATOMIC,
+    .flags = OP_OVERWRITES0,
+    FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
-    .infer = axis_infer, .reference = log_softmax_reference, .flops = softmax_flops,
+    .infer = axis_infer,
+    .reference = log_softmax_reference,
+    .flops = softmax_flops,
 };
 
 const OpSchema op_Hardmax = {
-    .name = "Hardmax", .summary = "1 at the first largest element along an axis, else 0 (ONNX 13)",
-    .kind = OP_ATOMIC, FLOAT_TO_FLOAT,
+    .name = "Hardmax",
+    .summary = "1 at the first largest element along an axis, else 0 (ONNX 13)",
+    .kind = OP_ATOMIC,
+    FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
-    .infer = axis_infer, .reference = hardmax_reference,
+    .infer = axis_infer,
+    .reference = hardmax_reference,
 };
 
 const OpSchema op_LpNormalization = {
-    .name = "LpNormalization", .summary = "Divides by the p-norm along an axis (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "LpNormalization",
+    .summary = "Divides by the p-norm along an axis (ONNX 22)",
+    .kind = OP_ATOMIC,
     FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}, {"p", ATTR_INT, .i = 2}},
-    .infer = lp_norm_infer, .reference = lp_norm_reference,
+    .infer = lp_norm_infer,
+    .reference = lp_norm_reference,
 };
 
 const OpSchema op_MeanVarianceNormalization = {
-    .name = "MeanVarianceNormalization", .summary = "Mean 0 and variance 1 over chosen axes (ONNX 13)",
+    .name = "MeanVarianceNormalization",
+    .summary = "Mean 0 and variance 1 over chosen axes (ONNX 13)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", TS_FLOAT, 'T'}}, .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .inputs = {{"X", TS_FLOAT, 'T'}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"axes", ATTR_INTS}},
-    .infer = mvn_infer, .reference = mvn_reference, .flops = softmax_flops,
+    .infer = mvn_infer,
+    .reference = mvn_reference,
+    .flops = softmax_flops,
 };

@@ -27,7 +27,8 @@ static tn_status infer(InferCtx *c) {
     Shape y = *x;
     bool known = in_content(c, 1, sizes, TN_MAX_RANK, &n_sizes);
     for (int k = 0; k < n; k++) {
-        if (known && dim_is_const(sizes[k]) && sizes[k] < 0) return fail(TN_SHAPE, "shape[%d] is %lld", k, (long long)sizes[k]);
+        if (known && dim_is_const(sizes[k]) && sizes[k] < 0)
+            return fail(TN_SHAPE, "shape[%d] is %lld", k, (long long)sizes[k]);
         y.dims[axes[k]] = known && dim_not_negative(c->dims, sizes[k]) ? sizes[k] : DIM_UNKNOWN;
     }
     set_shape(c, 0, &y);
@@ -53,10 +54,13 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_CenterCropPad = {
-    .name = "CenterCropPad", .summary = "CenterCropPad (ONNX 18): cut or pad around the middle", .kind = OP_DEFORMABLE,
+    .name = "CenterCropPad",
+    .summary = "CenterCropPad (ONNX 18): cut or pad around the middle",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input_data", TS_ALL_TENSOR, 'T', 0}, {"shape", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"output_data", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axes", ATTR_INTS, 0, 0, 0, NULL}},
     .content_inputs = 1 << 1,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

@@ -6,9 +6,7 @@
 /* ---- shapes -------------------------------------------------------------------------------------------------- */
 
 /* A vector is one channel. */
-static Dim channels(const InferCtx *c) {
-    return rank_known(c, 0) && in_shape(c, 0)->rank < 2 ? 1 : in_dim(c, 0, 1);
-}
+static Dim channels(const InferCtx *c) { return rank_known(c, 0) && in_shape(c, 0)->rank < 2 ? 1 : in_dim(c, 0, 1); }
 
 static tn_status batch_norm_infer(InferCtx *c) {
     set_shape(c, 0, in_shape(c, 0));
@@ -86,39 +84,63 @@ static tn_status group_norm_reference(KernelCtx *c) {
 /* ---- schemas ------------------------------------------------------------------------------------------------- */
 
 const OpSchema op_BatchNormalization = {
-    .name = "BatchNormalization", .summary = "Scales each channel by given or measured statistics (ONNX 15)",
-    .kind = OP_ATOMIC, .flags = OP_OVERWRITES0,
-    .inputs = {{"X", TS_FLOAT, 'T'}, {"scale", TS_FLOAT, 'U'}, {"B", TS_FLOAT, 'U'}, {"input_mean", TS_FLOAT, 'V'},
+    .name = "BatchNormalization",
+    .summary = "Scales each channel by given or measured statistics (ONNX 15)",
+    .kind = OP_ATOMIC,
+    .flags = OP_OVERWRITES0,
+    .inputs = {{"X", TS_FLOAT, 'T'},
+               {"scale", TS_FLOAT, 'U'},
+               {"B", TS_FLOAT, 'U'},
+               {"input_mean", TS_FLOAT, 'V'},
                {"input_var", TS_FLOAT, 'V'}},
-    .outputs = {{"Y", TS_FLOAT, 'T'}, {"running_mean", TS_FLOAT, 'V', OPERAND_OPTIONAL},
+    .outputs = {{"Y", TS_FLOAT, 'T'},
+                {"running_mean", TS_FLOAT, 'V', OPERAND_OPTIONAL},
                 {"running_var", TS_FLOAT, 'V', OPERAND_OPTIONAL}},
     .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-5f}, {"momentum", ATTR_FLOAT, .f = 0.9f}, {"training_mode", ATTR_INT}},
-    .infer = batch_norm_infer, .reference = batch_norm_reference, .flops = norm_flops,
+    .infer = batch_norm_infer,
+    .reference = batch_norm_reference,
+    .flops = norm_flops,
 };
 
 const OpSchema op_InstanceNormalization = {
-    .name = "InstanceNormalization", .summary = "Normalises each channel of each image (ONNX 22)", .kind = OP_ATOMIC, .flags = OP_OVERWRITES0,
+    .name = "InstanceNormalization",
+    .summary = "Normalises each channel of each image (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_OVERWRITES0,
     .inputs = {{"input", TS_FLOAT, 'T'}, {"scale", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
     .outputs = {{"output", TS_FLOAT, 'T'}},
     .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-5f}},
-    .infer = want_channels, .reference = instance_norm_reference, .flops = norm_flops,
+    .infer = want_channels,
+    .reference = instance_norm_reference,
+    .flops = norm_flops,
 };
 
 const OpSchema op_GroupNormalization = {
-    .name = "GroupNormalization", .summary = "Normalises groups of channels of each image (ONNX 21)",
-    .kind = OP_ATOMIC, .flags = OP_OVERWRITES0,
+    .name = "GroupNormalization",
+    .summary = "Normalises groups of channels of each image (ONNX 21)",
+    .kind = OP_ATOMIC,
+    .flags = OP_OVERWRITES0,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"scale", TS_FLOAT, 'T'}, {"bias", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-5f}, {"num_groups", ATTR_INT, ATTR_REQUIRED},
+    .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-5f},
+              {"num_groups", ATTR_INT, ATTR_REQUIRED},
               {"stash_type", ATTR_INT, .i = 1}},
-    .infer = group_norm_infer, .reference = group_norm_reference, .flops = norm_flops,
+    .infer = group_norm_infer,
+    .reference = group_norm_reference,
+    .flops = norm_flops,
 };
 
 const OpSchema op_LRN = {
-    .name = "LRN", .summary = "Divides by the energy of neighbouring channels (ONNX 13)", .kind = OP_ATOMIC,
+    .name = "LRN",
+    .summary = "Divides by the energy of neighbouring channels (ONNX 13)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"alpha", ATTR_FLOAT, .f = 1e-4f}, {"beta", ATTR_FLOAT, .f = 0.75}, {"bias", ATTR_FLOAT, .f = 1},
+    .attrs = {{"alpha", ATTR_FLOAT, .f = 1e-4f},
+              {"beta", ATTR_FLOAT, .f = 0.75},
+              {"bias", ATTR_FLOAT, .f = 1},
               {"size", ATTR_INT, ATTR_REQUIRED}},
-    .infer = lrn_infer, .reference = lrn_reference, .flops = norm_flops,
+    .infer = lrn_infer,
+    .reference = lrn_reference,
+    .flops = norm_flops,
 };

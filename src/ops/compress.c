@@ -50,10 +50,13 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_Compress = {
-    .name = "Compress", .summary = "Compress (ONNX 28): slices whose condition is true", .kind = OP_ATOMIC,
+    .name = "Compress",
+    .summary = "Compress (ONNX 28): slices whose condition is true",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"condition", TS(TN_BOOL), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

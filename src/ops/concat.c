@@ -39,10 +39,8 @@ static tn_status infer(InferCtx *c) {
         if (x->rank != y.rank)
             return fail(TN_SHAPE, "operand %d has %d dimensions, but another has %d", i, x->rank, y.rank);
         for (int k = 0; k < x->rank; k++) {
-            if (k == axis)
-                y.dims[k] = dim_add(c->dims, y.dims[k], x->dims[k]);
-            else
-                TRY(dims_must_match(y.dims[k], x->dims[k], "sizes beside the axis", &y.dims[k]));
+            if (k == axis) y.dims[k] = dim_add(c->dims, y.dims[k], x->dims[k]);
+            else TRY(dims_must_match(y.dims[k], x->dims[k], "sizes beside the axis", &y.dims[k]));
         }
     }
     if (!all_known && y.rank >= 0) y.dims[axis] = DIM_UNKNOWN;
@@ -72,9 +70,12 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_Concat = {
-    .name = "Concat", .summary = "Concat (ONNX 13): operands one after another along an axis", .kind = OP_DEFORMABLE,
+    .name = "Concat",
+    .summary = "Concat (ONNX 13): operands one after another along an axis",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"inputs", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}},
     .outputs = {{"concat_result", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

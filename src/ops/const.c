@@ -11,7 +11,10 @@ static tn_status infer(InferCtx *c) {
 }
 
 const OpSchema op_tn_Const = {
-    .domain = "tn", .name = "Const", .summary = "a constant of the model", .kind = OP_HOST,
+    .domain = "tn",
+    .name = "Const",
+    .summary = "a constant of the model",
+    .kind = OP_HOST,
     .outputs = {{"value", TS_ALL_TENSOR, 0, 0}},
     .attrs = {{"data", ATTR_TENSOR, ATTR_REQUIRED, 0, 0, NULL}},
     .infer = infer,

@@ -43,10 +43,13 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_ConstantOfShape = {
-    .name = "ConstantOfShape", .summary = "ConstantOfShape (ONNX 25): one value all over", .kind = OP_DEFORMABLE,
+    .name = "ConstantOfShape",
+    .summary = "ConstantOfShape (ONNX 25): one value all over",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 0, 0}},
     .attrs = {{"value", ATTR_TENSOR, 0, 0, 0, NULL}},
     .content_inputs = 1 << 0,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

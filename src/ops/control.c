@@ -6,21 +6,47 @@
 
 InferValue body_output(const InferCtx *c, const Graph *body, size_t i) {
     const Type *type = graph_output(body, i)->type;
-    InferValue v = {.present = true, .kind = type->kind, .dtype = type->dtype, .shape = type->shape, .elem = type->elem};
+    InferValue v = {
+        .present = true, .kind = type->kind, .dtype = type->dtype, .shape = type->shape, .elem = type->elem};
     for (int k = 0; !c->model && k < v.shape.rank; k++)
         if (!dim_is_const(v.shape.dims[k])) v.shape.dims[k] = DIM_UNKNOWN;
     return v;
 }
 
+static bool says_nothing(const InferValue *v) { return v->kind == TYPE_TENSOR && !v->dtype && v->shape.rank < 0; }
+
+/* An optional in one case and what may be in it in the other: ops that take the one take the other too, and the run
+   will show. */
+static tn_status without_optional(const InferValue *a, const InferValue *b, int result, InferValue *out) {
+    const InferValue *optional = a->kind == TYPE_OPTIONAL ? a : b, *item = a->kind == TYPE_OPTIONAL ? b : a;
+    if (optional->kind != TYPE_OPTIONAL || (optional->elem && optional->elem->kind != item->kind))
+        return fail(TN_SHAPE, "result %d is a tensor in one case and none in another", result);
+    *out = *item;
+    out->shape = shape_unknown();
+    return TN_OK;
+}
+
+static tn_dtype innermost_dtype(const Type *type) {
+    while (type && type->kind != TYPE_TENSOR) type = type->elem;
+    return type ? type->dtype : TN_UNDEFINED;
+}
+
 tn_status either_of(const InferValue *a, const InferValue *other, int result, InferValue *out) {
-    const InferValue copy = *other, *b = &copy; /* `out` may be either of them */
-    if (out != a) *out = *a;
+    const InferValue first = *a, second = *other, *b = &second; /* `out` may be either of them */
+    a = &first;
+    *out = says_nothing(a) ? second : first;
     out->value = NULL;
     out->content = NULL;
-    if (a->kind != b->kind) return fail(TN_SHAPE, "result %d is a tensor in one case and none in another", result);
+    if (says_nothing(a) || says_nothing(b)) { /* the run will show */
+        out->shape = shape_unknown();
+        return TN_OK;
+    }
+    if (a->kind != b->kind) return without_optional(a, b, result, out);
     if (a->kind != TYPE_TENSOR) {
         if (!out->elem) out->elem = b->elem;
-        return TN_OK;
+        tn_dtype x = innermost_dtype(out->elem), y = innermost_dtype(b->elem);
+        if (!x || !y || x == y) return TN_OK;
+        return fail(TN_SHAPE, "result %d holds %s in one case and %s in another", result, dtype_name(x), dtype_name(y));
     }
     if (a->dtype && b->dtype && a->dtype != b->dtype)
         return fail(TN_SHAPE, "result %d is %s in one case and %s in another", result, dtype_name(a->dtype),
@@ -83,8 +109,9 @@ static tn_status bind_scalar(Model *model, Value *input, tn_dtype dtype) {
 /* A carried value starts as the operand; the sizes may change, so only what is declared of them is relied on. */
 static tn_status bind_carried(Model *model, Value *input, const InferValue *operand) {
     Type type = {.kind = operand->kind, .dtype = operand->dtype, .shape = operand->shape, .elem = operand->elem};
-    if (!operand->present) return fail(TN_INVALID_MODEL, "the first value of \"%.*s\" is missing", (int)input->name.n,
-                                       input->name.s);
+    if (says_nothing(operand) && operand->present) return TN_OK;
+    if (!operand->present)
+        return fail(TN_INVALID_MODEL, "the first value of \"%.*s\" is missing", (int)input->name.n, input->name.s);
     for (int k = 0; k < type.shape.rank; k++) type.shape.dims[k] = DIM_UNKNOWN;
     return bind_input(model, input, &type);
 }
@@ -121,10 +148,26 @@ static tn_status bind_scan(const Node *node, Model *model, const InferValue *in,
     return TN_OK;
 }
 
+/* Sequences give their elements one by one, tensors go in as they are. */
+static tn_status bind_sequence_map(const Node *node, Model *model, const InferValue *in, Graph *body) {
+    if (body->inputs.len != node->n_operands)
+        return fail(TN_INVALID_MODEL, "the body has %zu inputs, but the node %u", body->inputs.len, node->n_operands);
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        Type type = {.kind = in[i].kind, .dtype = in[i].dtype, .shape = in[i].shape, .elem = in[i].elem};
+        if (type.kind == TYPE_SEQUENCE) {
+            const Type *item = in[i].elem ? in[i].elem : model->type_any;
+            type = (Type){.kind = item->kind, .dtype = item->dtype, .shape = shape_unknown(), .elem = item->elem};
+        }
+        TRY(bind_input(model, body->inputs.data[i], &type));
+    }
+    return TN_OK;
+}
+
 tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, size_t k) {
     tn_status status = TN_OK;
     (void)k;
     if (strcmp(node->op->name, "Loop") == 0 && !node->op->domain) status = bind_loop(node, model, in, body);
+    if (strcmp(node->op->name, "SequenceMap") == 0) status = bind_sequence_map(node, model, in, body);
     if (strcmp(node->op->name, "Scan") == 0 && !node->op->domain) status = bind_scan(node, model, in, body);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;
@@ -153,13 +196,22 @@ void slot_release(Slot *slot) {
 }
 
 static bool same_reading(const Tensor *a, const Tensor *b) {
+    if (a->kind != b->kind || a->data != b->data) return false;
+    if (a->kind != TYPE_TENSOR) return true;
     size_t n = (size_t)a->rank * sizeof *a->dims;
-    return a->data == b->data && a->offset == b->offset && a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dims, b->dims, n) == 0 && memcmp(a->strides, b->strides, n) == 0;
+    return a->offset == b->offset && a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dims, b->dims, n) == 0 &&
+           memcmp(a->strides, b->strides, n) == 0;
 }
 
 tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next) {
     if (same_reading(&carried->now, next)) return TN_OK;
+    if (next->kind != TYPE_TENSOR) { /* objects do not change: a reference does */
+        Tensor kept;
+        TRY(tensor_keep(c->context, next, &kept));
+        tensor_release(&carried->object);
+        carried->now = carried->object = kept;
+        return TN_OK;
+    }
     int to = !carried->used;
     Slot *slot = &carried->slots[to];
     TRY(slot_reserve(c, slot, next->dtype, tensor_count(next)));
@@ -170,6 +222,12 @@ tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next) {
     carried->now.data = slot->data;
     carried->used = to;
     return TN_OK;
+}
+
+void carried_release(Carried *carried) {
+    slot_release(&carried->slots[0]);
+    slot_release(&carried->slots[1]);
+    tensor_release(&carried->object);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------- */
@@ -184,6 +242,12 @@ static tn_status ready(KernelCtx *c, int i, tn_dtype dtype, int rank, const int6
 
 tn_status give_result(KernelCtx *c, int i, const Tensor *value) {
     if (!output_wanted(c, i)) return TN_OK;
+    if (value->kind != TYPE_TENSOR) {
+        if (c->out[i].data) return fail(TN_SHAPE, "result %d is no tensor, but was expected to be one", i);
+        Tensor kept;
+        TRY(tensor_keep(c->context, value, &kept));
+        return kernel_give_output(c, i, &kept);
+    }
     TRY(ready(c, i, value->dtype, value->rank, value->dims));
     return copy_dense(value, c->out[i].data, c->out[i].offset, c->pool);
 }
@@ -225,6 +289,7 @@ static tn_status push_waiting(KernelCtx *c, Stack *s, const Tensor *slice) {
 
 tn_status stack_push(KernelCtx *c, Stack *s, const Tensor *slice) {
     if (!output_wanted(c, s->index)) return TN_OK;
+    if (slice->kind != TYPE_TENSOR) return fail(TN_UNSUPPORTED, "result %d: only tensors can be stacked", s->index);
     if (s->n == 0) s->slice = *slice;
     if (slice->rank != s->slice.rank || slice->dtype != s->slice.dtype ||
         memcmp(slice->dims, s->slice.dims, (size_t)slice->rank * sizeof *slice->dims) != 0)

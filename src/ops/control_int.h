@@ -34,7 +34,9 @@ typedef struct Carried {
     Tensor now;
     Slot slots[2];
     int used;
+    Tensor object; /* the reference to `now`, where that is no tensor */
 } Carried;
+void carried_release(Carried *carried);
 tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next);
 
 /* A result that each turn adds a slice to. */

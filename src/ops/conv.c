@@ -12,8 +12,8 @@ static tn_status check_channels(InferCtx *c, int x, int w, int64_t group) {
         return fail(TN_SHAPE, "%lld output channels cannot be divided into %lld groups", (long long)out,
                     (long long)group);
     if (dim_is_const(channels) && dim_is_const(want) && channels != want)
-        return fail(TN_SHAPE, "weights want %lld input channels, but \"%.*s\" has %lld", (long long)want,
-                    IN_NAME(c, x), (long long)channels);
+        return fail(TN_SHAPE, "weights want %lld input channels, but \"%.*s\" has %lld", (long long)want, IN_NAME(c, x),
+                    (long long)channels);
     return TN_OK;
 }
 
@@ -120,8 +120,15 @@ static bool conv_is_pointwise(const ConvShape *s) {
 /* Each (image, group) is one product: weights [out, in * taps] times columns [in * taps, positions]. */
 static tn_status conv_product(KernelCtx *c, const ConvShape *s, MatrixProduct *p) {
     int64_t k = s->in_channels * s->taps;
-    *p = (MatrixProduct){.m = s->out_channels, .n = s->out_plane, .k = k, .a_row = k, .a_col = 1, .b_row = s->in_plane,
-                         .b_col = 1, .y_row = s->out_plane, .batch = s->batch * s->group,
+    *p = (MatrixProduct){.m = s->out_channels,
+                         .n = s->out_plane,
+                         .k = k,
+                         .a_row = k,
+                         .a_col = 1,
+                         .b_row = s->in_plane,
+                         .b_col = 1,
+                         .y_row = s->out_plane,
+                         .batch = s->batch * s->group,
                          .y_step = s->out_channels * s->out_plane};
     int64_t *offsets = kernel_scratch(c, int64_t, (size_t)(2 * p->batch));
     if (!offsets) return TN_OUT_OF_MEMORY;
@@ -161,24 +168,36 @@ tn_status convolve_i32(KernelCtx *c, const ConvShape *s, const float *x, const f
 
 static tn_status conv_reference(KernelCtx *c) { return RUN_FLOAT(c, conv); }
 
-#define CONV_ATTRS                                                                                                   \
-    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1},                 \
-        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}
+#define CONV_ATTRS                                                                                   \
+    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, \
+        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {                                          \
+        "strides", ATTR_INTS                                                                         \
+    }
 
 const OpSchema op_Conv = {
-    .name = "Conv", .summary = "Convolution (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "Conv",
+    .summary = "Convolution (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {CONV_ATTRS},
-    .infer = conv_infer, .reference = conv_reference, .flops = conv_flops,
+    .infer = conv_infer,
+    .reference = conv_reference,
+    .flops = conv_flops,
 };
 
 const OpSchema op_ms_FusedConv = {
-    .domain = "com.microsoft", .name = "FusedConv", .kind = OP_ATOMIC,
+    .domain = "com.microsoft",
+    .name = "FusedConv",
+    .kind = OP_ATOMIC,
     .summary = "Convolution plus an optional summand, then an activation (ONNX Runtime 1)",
-    .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL},
+    .inputs = {{"X", TS_FLOAT, 'T'},
+               {"W", TS_FLOAT, 'T'},
+               {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL},
                {"Z", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"activation", ATTR_STRING}, {"activation_params", ATTR_FLOATS}, CONV_ATTRS},
-    .infer = fused_conv_infer, .reference = conv_reference, .flops = conv_flops,
+    .infer = fused_conv_infer,
+    .reference = conv_reference,
+    .flops = conv_flops,
 };

@@ -20,10 +20,8 @@ static void FN(pack_windows)(const void *user, int64_t one, int64_t row, int64_t
         int64_t ix = start[0][last] + tap[last] * w->dilation[last];
         if (one_row && w->stride[last] == 1 && ix >= 0 && ix + width <= s->in[last]) {
             int64_t offset = tap_offset(s, start[0], tap);
-            if (offset >= 0)
-                memcpy(dst, x + offset, (size_t)width * sizeof(T));
-            else
-                memset(dst, 0, (size_t)width * sizeof(T));
+            if (offset >= 0) memcpy(dst, x + offset, (size_t)width * sizeof(T));
+            else memset(dst, 0, (size_t)width * sizeof(T));
         } else {
             for (int u = 0; u < width; u++) {
                 int64_t offset = u < columns ? tap_offset(s, start[u], tap) : -1;

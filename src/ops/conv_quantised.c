@@ -58,25 +58,43 @@ static tn_status qlinear_conv_reference(KernelCtx *c) {
 }
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))
-#define CONV_ATTRS                                                                                                   \
-    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1},                 \
-        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}
+#define CONV_ATTRS                                                                                   \
+    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, \
+        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {                                          \
+        "strides", ATTR_INTS                                                                         \
+    }
 
 const OpSchema op_ConvInteger = {
-    .name = "ConvInteger", .summary = "Convolution of 8-bit integers (ONNX 10)", .kind = OP_ATOMIC,
-    .inputs = {{"x", BYTE, 'T'}, {"w", BYTE, 'U'}, {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
+    .name = "ConvInteger",
+    .summary = "Convolution of 8-bit integers (ONNX 10)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"x", BYTE, 'T'},
+               {"w", BYTE, 'U'},
+               {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
                {"w_zero_point", BYTE, 'U', OPERAND_OPTIONAL}},
     .outputs = {{"y", TS(TN_I32)}},
     .attrs = {CONV_ATTRS},
-    .infer = conv_integer_infer, .reference = conv_integer_reference, .flops = conv_flops,
+    .infer = conv_integer_infer,
+    .reference = conv_integer_reference,
+    .flops = conv_flops,
 };
 
 const OpSchema op_QLinearConv = {
-    .name = "QLinearConv", .summary = "Convolution of quantised data (ONNX 10)", .kind = OP_ATOMIC,
-    .inputs = {{"x", BYTE, 'T'}, {"x_scale", TS(TN_F32)}, {"x_zero_point", BYTE, 'T'}, {"w", BYTE, 'U'},
-               {"w_scale", TS(TN_F32)}, {"w_zero_point", BYTE, 'U'}, {"y_scale", TS(TN_F32)},
-               {"y_zero_point", BYTE, 'V'}, {"B", TS(TN_I32), 0, OPERAND_OPTIONAL}},
+    .name = "QLinearConv",
+    .summary = "Convolution of quantised data (ONNX 10)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"x", BYTE, 'T'},
+               {"x_scale", TS(TN_F32)},
+               {"x_zero_point", BYTE, 'T'},
+               {"w", BYTE, 'U'},
+               {"w_scale", TS(TN_F32)},
+               {"w_zero_point", BYTE, 'U'},
+               {"y_scale", TS(TN_F32)},
+               {"y_zero_point", BYTE, 'V'},
+               {"B", TS(TN_I32), 0, OPERAND_OPTIONAL}},
     .outputs = {{"y", BYTE, 'V'}},
     .attrs = {CONV_ATTRS},
-    .infer = qlinear_conv_infer, .reference = qlinear_conv_reference, .flops = conv_flops,
+    .infer = qlinear_conv_infer,
+    .reference = qlinear_conv_reference,
+    .flops = conv_flops,
 };

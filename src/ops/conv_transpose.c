@@ -48,8 +48,8 @@ static tn_status out_size(DimTable *dims, const TransposedWindow *t, int d, Dim 
     } else {
         *out = dim_sub(dims, full_size(dims, t, d, in, kernel), t->window.begin[d] + t->window.end[d]);
         if (dim_is_const(*out) && *out < 0)
-            return fail(TN_SHAPE, "pads cut off more than there is: size %lld in spatial dimension %d",
-                        (long long)*out, d);
+            return fail(TN_SHAPE, "pads cut off more than there is: size %lld in spatial dimension %d", (long long)*out,
+                        d);
     }
     return TN_OK;
 }
@@ -60,8 +60,8 @@ static tn_status check_operands(InferCtx *c, int rank, int64_t group) {
     if (group < 1) return fail(TN_INVALID_MODEL, "group is %lld; 1 or more is wanted", (long long)group);
     Dim channels = in_dim(c, 0, 1), want = in_dim(c, 1, 0);
     if (dim_is_const(channels) && dim_is_const(want) && channels != want)
-        return fail(TN_SHAPE, "weights want %lld input channels, but \"%.*s\" has %lld", (long long)want,
-                    IN_NAME(c, 0), (long long)channels);
+        return fail(TN_SHAPE, "weights want %lld input channels, but \"%.*s\" has %lld", (long long)want, IN_NAME(c, 0),
+                    (long long)channels);
     if (dim_is_const(want) && want % group)
         return fail(TN_SHAPE, "%lld input channels cannot be divided into %lld groups", (long long)want,
                     (long long)group);
@@ -120,11 +120,20 @@ static void fix_pads(TransposedWindow *t, const int64_t *in, const int64_t *out)
 static tn_status conv_transpose_reference(KernelCtx *c) { return RUN_FLOAT(c, conv_transpose); }
 
 const OpSchema op_ConvTranspose = {
-    .name = "ConvTranspose", .summary = "Transposed convolution (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "ConvTranspose",
+    .summary = "Transposed convolution (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1},
-              {"kernel_shape", ATTR_INTS}, {"output_padding", ATTR_INTS}, {"output_shape", ATTR_INTS},
-              {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
-    .infer = conv_transpose_infer, .reference = conv_transpose_reference, .flops = conv_transpose_flops,
+    .attrs = {{"auto_pad", ATTR_STRING, .s = "NOTSET"},
+              {"dilations", ATTR_INTS},
+              {"group", ATTR_INT, .i = 1},
+              {"kernel_shape", ATTR_INTS},
+              {"output_padding", ATTR_INTS},
+              {"output_shape", ATTR_INTS},
+              {"pads", ATTR_INTS},
+              {"strides", ATTR_INTS}},
+    .infer = conv_transpose_infer,
+    .reference = conv_transpose_reference,
+    .flops = conv_transpose_flops,
 };

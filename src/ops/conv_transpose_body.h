@@ -11,7 +11,7 @@ typedef struct FN(ScatterJob) {
 } FN(ScatterJob);
 
 /* Adds what one tap contributes to a result plane. */
-static void FN(scatter_tap)(const FN(ScatterJob) *job, const int64_t *tap, const T *columns, T *y) {
+static void FN(scatter_tap)(const FN(ScatterJob) * job, const int64_t *tap, const T *columns, T *y) {
     const Window *w = job->w;
     int last = w->rank - 1;
     int64_t row[TN_MAX_RANK] = {0}, stride = w->stride[last];
@@ -51,15 +51,21 @@ static void FN(scatter_range)(void *arg, int64_t begin, int64_t end) {
 }
 
 /* One image of one group. */
-static tn_status FN(transpose_group)(KernelCtx *c, FN(ScatterJob) *job, int64_t in_channels, int64_t out_channels,
+static tn_status FN(transpose_group)(KernelCtx *c, FN(ScatterJob) * job, int64_t in_channels, int64_t out_channels,
                                      const T *x, const T *w, T *columns, int64_t block) {
     T *y = job->y;
     const T *bias = job->bias;
     for (int64_t m = 0; m < out_channels; m += block) {
         int64_t n = min_i64(block, out_channels - m);
-        MatrixProduct p = {.m = n * job->taps, .n = job->in_plane, .k = in_channels, .a_row = 1,
-                           .a_col = out_channels * job->taps, .b_row = job->in_plane, .b_col = 1,
-                           .y_row = job->in_plane, .batch = 1};
+        MatrixProduct p = {.m = n * job->taps,
+                           .n = job->in_plane,
+                           .k = in_channels,
+                           .a_row = 1,
+                           .a_col = out_channels * job->taps,
+                           .b_row = job->in_plane,
+                           .b_col = 1,
+                           .y_row = job->in_plane,
+                           .batch = 1};
         TRY(FN(matrix_product)(c, &p, w + m * job->taps, x, columns));
         job->columns = columns;
         job->y = y + m * job->out_plane;
@@ -81,8 +87,8 @@ static tn_status FN(conv_transpose)(KernelCtx *c) {
     TRY(FN(dense)(c, 1, &w));
     if (kernel_has_input(c, 2)) TRY(FN(dense)(c, 2, &b));
     TRY(FN(result)(c, 0, &y));
-    FN(ScatterJob) job = {.w = &t.window, .in = data->dims + 2, .out = result->dims + 2, .taps = 1, .in_plane = 1,
-                          .out_plane = 1};
+    FN(ScatterJob)
+    job = {.w = &t.window, .in = data->dims + 2, .out = result->dims + 2, .taps = 1, .in_plane = 1, .out_plane = 1};
     for (int d = 2; d < data->rank; d++) {
         job.taps *= weights->dims[d];
         job.in_plane *= data->dims[d];

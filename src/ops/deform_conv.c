@@ -122,11 +122,22 @@ static tn_status deform_conv_reference(KernelCtx *c) {
 }
 
 const OpSchema op_DeformConv = {
-    .name = "DeformConv", .summary = "Convolution with taps moved by offsets (ONNX 22)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"offset", TS_FLOAT, 'T'},
-               {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}, {"mask", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    .name = "DeformConv",
+    .summary = "Convolution with taps moved by offsets (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_FLOAT, 'T'},
+               {"W", TS_FLOAT, 'T'},
+               {"offset", TS_FLOAT, 'T'},
+               {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL},
+               {"mask", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, {"kernel_shape", ATTR_INTS},
-              {"offset_group", ATTR_INT, .i = 1}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
-    .infer = deform_conv_infer, .reference = deform_conv_reference, .flops = conv_flops,
+    .attrs = {{"dilations", ATTR_INTS},
+              {"group", ATTR_INT, .i = 1},
+              {"kernel_shape", ATTR_INTS},
+              {"offset_group", ATTR_INT, .i = 1},
+              {"pads", ATTR_INTS},
+              {"strides", ATTR_INTS}},
+    .infer = deform_conv_infer,
+    .reference = deform_conv_reference,
+    .flops = conv_flops,
 };

@@ -67,7 +67,8 @@ static tn_status depth_regions(RegionCtx *c) {
     int64_t depth = y->dims[1], step = dcr ? depth * channel : channel;
     const int64_t sizes[6] = {x->dims[0], depth, x->dims[2], b, x->dims[3], b};
     Region r = region_dense(0, 6, sizes);
-    const int64_t src[6] = {x->strides[0], dcr ? channel : b * b * channel, x->strides[2], b * step, x->strides[3], step};
+    const int64_t src[6] = {x->strides[0], dcr ? channel : b * b * channel, x->strides[2], b * step, x->strides[3],
+                            step};
     memcpy(r.src_stride, src, sizeof src);
     return add_region(c, 0, &r);
 }
@@ -95,19 +96,23 @@ static tn_status space_regions(RegionCtx *c) {
 }
 
 const OpSchema op_DepthToSpace = {
-    .name = "DepthToSpace", .summary = "DepthToSpace (ONNX 28): blocks of channels to blocks of pixels",
+    .name = "DepthToSpace",
+    .summary = "DepthToSpace (ONNX 28): blocks of channels to blocks of pixels",
     .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"blocksize", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}, {"mode", ATTR_STRING, 0, 0, 0, "DCR"}},
-    .infer = depth_infer, .regions = depth_regions,
+    .infer = depth_infer,
+    .regions = depth_regions,
 };
 
 const OpSchema op_SpaceToDepth = {
-    .name = "SpaceToDepth", .summary = "SpaceToDepth (ONNX 28): blocks of pixels to blocks of channels",
+    .name = "SpaceToDepth",
+    .summary = "SpaceToDepth (ONNX 28): blocks of pixels to blocks of channels",
     .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"blocksize", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}, {"mode", ATTR_STRING, 0, 0, 0, "DCR"}},
-    .infer = space_infer, .regions = space_regions,
+    .infer = space_infer,
+    .regions = space_regions,
 };

@@ -9,7 +9,8 @@ static tn_status det_infer(InferCtx *c) {
     }
     Shape y = *in_shape(c, 0);
     Dim same;
-    if (y.rank < 2) return fail(TN_SHAPE, "\"%.*s\" has %d dimensions where 2 or more are wanted", IN_NAME(c, 0), y.rank);
+    if (y.rank < 2)
+        return fail(TN_SHAPE, "\"%.*s\" has %d dimensions where 2 or more are wanted", IN_NAME(c, 0), y.rank);
     TRY(dims_must_match(y.dims[y.rank - 2], y.dims[y.rank - 1], "rows and columns", &same));
     y.rank -= 2;
     set_shape(c, 0, &y);
@@ -64,7 +65,12 @@ static double det_flops(const Node *node, const Shape *in, const Shape *out) {
 }
 
 const OpSchema op_Det = {
-    .name = "Det", .summary = "Determinants (ONNX 22)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TS_FLOAT, 'T'}}, .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .infer = det_infer, .reference = det_reference, .flops = det_flops,
+    .name = "Det",
+    .summary = "Determinants (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_FLOAT, 'T'}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .infer = det_infer,
+    .reference = det_reference,
+    .flops = det_flops,
 };

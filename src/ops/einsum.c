@@ -152,8 +152,7 @@ static tn_status make_plan(const Node *node, const Shape *shapes, EinsumPlan *pl
     for (int i = 0; i < e.n_in; i++)
         if (e.in[i].dots >= 0 && shapes[i].rank - e.in[i].n > ellipsis) ellipsis = shapes[i].rank - e.in[i].n;
     TRY(number_result(&e, ellipsis, plan, numbers, &first_dot));
-    for (int i = 0; i < e.n_in; i++)
-        TRY(plan_operand(&e.in[i], i, &shapes[i], ellipsis, first_dot, plan, numbers));
+    for (int i = 0; i < e.n_in; i++) TRY(plan_operand(&e.in[i], i, &shapes[i], ellipsis, first_dot, plan, numbers));
     for (int k = 0; k < e.out.n; k++) {
         bool found = false;
         for (int i = 0; i < e.n_in; i++) found = found || memchr(e.in[i].letters, e.out.letters[k], (size_t)e.in[i].n);
@@ -205,9 +204,13 @@ static void operand_strides(const EinsumPlan *plan, int i, const Tensor *t, int6
 static tn_status einsum_reference(KernelCtx *c) { return RUN_NUMBER(c, einsum); }
 
 const OpSchema op_Einsum = {
-    .name = "Einsum", .summary = "Sums of products over labelled dimensions (ONNX 12)", .kind = OP_ATOMIC,
+    .name = "Einsum",
+    .summary = "Sums of products over labelled dimensions (ONNX 12)",
+    .kind = OP_ATOMIC,
     .inputs = {{"Inputs", TS_NUMERIC, 'T', OPERAND_VARIADIC}},
     .outputs = {{"Output", TS_NUMERIC, 'T'}},
     .attrs = {{"equation", ATTR_STRING, ATTR_REQUIRED}},
-    .infer = einsum_infer, .reference = einsum_reference, .flops = einsum_flops,
+    .infer = einsum_infer,
+    .reference = einsum_reference,
+    .flops = einsum_flops,
 };

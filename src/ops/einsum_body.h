@@ -9,7 +9,7 @@ typedef struct FN(EinsumJob) {
 } FN(EinsumJob);
 
 /* The innermost loop over the last summed dim; two operands, the usual case, by themselves. */
-static T FN(sum_last)(const FN(EinsumJob) *job, const int64_t *at, int64_t n, int last) {
+static T FN(sum_last)(const FN(EinsumJob) * job, const int64_t *at, int64_t n, int last) {
     const EinsumPlan *plan = job->plan;
     T sum = 0;
     if (plan->n_in == 2) {
@@ -65,10 +65,8 @@ static tn_status FN(einsum)(KernelCtx *c) {
     int64_t n = tensor_count(&c->out[0]);
     double terms = 1;
     for (int d = plan.n_out; d < plan.n_dims; d++) terms *= (double)plan.size[d];
-    if (terms == 0)
-        memset(job.y, 0, (size_t)n * sizeof(T));
-    else
-        TRY(kernel_parallel(c, n, terms * 2 + 20, FN(einsum_range), &job));
+    if (terms == 0) memset(job.y, 0, (size_t)n * sizeof(T));
+    else TRY(kernel_parallel(c, n, terms * 2 + 20, FN(einsum_range), &job));
     FN_DONE(c, 0, job.y);
     return TN_OK;
 }

@@ -41,9 +41,12 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_Expand = {
-    .name = "Expand", .summary = "Expand (ONNX 13): broadcast to a shape", .kind = OP_DEFORMABLE,
+    .name = "Expand",
+    .summary = "Expand (ONNX 13): broadcast to a shape",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"shape", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .content_inputs = 1 << 1,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

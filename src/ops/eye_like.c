@@ -32,10 +32,13 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_EyeLike = {
-    .name = "EyeLike", .summary = "EyeLike (ONNX 22): a matrix with ones on a diagonal", .kind = OP_ATOMIC,
+    .name = "EyeLike",
+    .summary = "EyeLike (ONNX 22): a matrix with ones on a diagonal",
+    .kind = OP_ATOMIC,
     .inputs = {{"input", TS_NUMERIC | TS(TN_BOOL), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 0, 0}},
     .attrs = {{"dtype", ATTR_INT, 0, 0, 0, NULL}, {"k", ATTR_INT, 0, 0, 0, NULL}},
     .shape_inputs = 1 << 0,
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

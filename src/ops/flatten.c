@@ -22,9 +22,12 @@ static tn_status infer(InferCtx *c) {
 static tn_status regions(RegionCtx *c) { return region_whole(c, 0, 0); }
 
 const OpSchema op_Flatten = {
-    .name = "Flatten", .summary = "Flatten (ONNX 25): make a matrix, cut before an axis", .kind = OP_DEFORMABLE,
+    .name = "Flatten",
+    .summary = "Flatten (ONNX 25): make a matrix, cut before an axis",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 1, 0, NULL}},
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

@@ -28,7 +28,8 @@ static tn_status infer(InferCtx *c) {
     TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
     if (index->rank < 0) return TN_OK;
     Shape y = {.rank = x->rank + index->rank - 1};
-    if (y.rank > TN_MAX_RANK) return fail(TN_LIMIT, "the result would have %d dimensions, more than %d", y.rank, TN_MAX_RANK);
+    if (y.rank > TN_MAX_RANK)
+        return fail(TN_LIMIT, "the result would have %d dimensions, more than %d", y.rank, TN_MAX_RANK);
     int k = 0;
     for (int i = 0; i < axis; i++) y.dims[k++] = x->dims[i];
     for (int i = 0; i < index->rank; i++) y.dims[k++] = index->dims[i];
@@ -117,9 +118,13 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_Gather = {
-    .name = "Gather", .summary = "Gather (ONNX 13): slices of an axis by index", .kind = OP_DEFORMABLE,
+    .name = "Gather",
+    .summary = "Gather (ONNX 13): slices of an axis by index",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},
-    .infer = infer, .regions = regions, .reference = reference,
+    .infer = infer,
+    .regions = regions,
+    .reference = reference,
 };

@@ -13,7 +13,8 @@ static tn_status infer(InferCtx *c) {
     for (int k = 0; k < batch; k++) TRY(dims_must_match(x->dims[k], index->dims[k], "batch dimensions", &same));
     if (!dim_is_const(tuple)) return TN_OK;
     if (tuple < 1 || tuple > x->rank - batch)
-        return fail(TN_SHAPE, "index tuples of %lld, for %d dimensions of data", (long long)tuple, x->rank - (int)batch);
+        return fail(TN_SHAPE, "index tuples of %lld, for %d dimensions of data", (long long)tuple,
+                    x->rank - (int)batch);
     Shape y = {.rank = index->rank - 1 + x->rank - (int)batch - (int)tuple};
     if (y.rank > TN_MAX_RANK) return fail(TN_LIMIT, "the result would have %d dimensions", y.rank);
     int n = 0;
@@ -53,9 +54,12 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_GatherND = {
-    .name = "GatherND", .summary = "GatherND (ONNX 13): slices by index tuples", .kind = OP_ATOMIC,
+    .name = "GatherND",
+    .summary = "GatherND (ONNX 13): slices by index tuples",
+    .kind = OP_ATOMIC,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"batch_dims", ATTR_INT, 0, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -56,23 +56,34 @@ static uint64_t factor_u64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (uint
 static tn_status gemm_reference(KernelCtx *c) { return RUN_NUMBER(c, gemm); }
 
 #define GEMM_TYPES (TS_FLOAT | TS(TN_I32) | TS(TN_I64) | TS(TN_U32) | TS(TN_U64))
-#define GEMM_ATTRS                                                                                                   \
+#define GEMM_ATTRS \
     {"alpha", ATTR_FLOAT, .f = 1}, {"beta", ATTR_FLOAT, .f = 1}, {"transA", ATTR_INT}, { "transB", ATTR_INT }
 
 const OpSchema op_Gemm = {
-    .name = "Gemm", .summary = "alpha * A B + beta * C (ONNX 13)", .kind = OP_ATOMIC,
+    .name = "Gemm",
+    .summary = "alpha * A B + beta * C (ONNX 13)",
+    .kind = OP_ATOMIC,
     .inputs = {{"A", GEMM_TYPES, 'T'}, {"B", GEMM_TYPES, 'T'}, {"C", GEMM_TYPES, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", GEMM_TYPES, 'T'}},
     .attrs = {GEMM_ATTRS},
-    .infer = gemm_infer, .reference = gemm_reference, .flops = gemm_flops,
+    .infer = gemm_infer,
+    .reference = gemm_reference,
+    .flops = gemm_flops,
 };
 
 const OpSchema op_ms_FusedGemm = {
-    .domain = "com.microsoft", .name = "FusedGemm", .summary = "Gemm and an activation (ONNX Runtime 1)",
+    .domain = "com.microsoft",
+    .name = "FusedGemm",
+    .summary = "Gemm and an activation (ONNX Runtime 1)",
     .kind = OP_ATOMIC,
     .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}, {"C", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"activation", ATTR_STRING}, {"activation_alpha", ATTR_FLOAT}, {"activation_beta", ATTR_FLOAT},
-              {"activation_gamma", ATTR_FLOAT}, GEMM_ATTRS},
-    .infer = gemm_infer, .reference = gemm_reference, .flops = gemm_flops,
+    .attrs = {{"activation", ATTR_STRING},
+              {"activation_alpha", ATTR_FLOAT},
+              {"activation_beta", ATTR_FLOAT},
+              {"activation_gamma", ATTR_FLOAT},
+              GEMM_ATTRS},
+    .infer = gemm_infer,
+    .reference = gemm_reference,
+    .flops = gemm_flops,
 };

@@ -102,12 +102,11 @@ static void FN(product_range)(void *arg, int64_t begin, int64_t end) {
         TC *y = job->y + one * p->y_step + i * p->y_row + j * job->y_col;
         for (int64_t q = 0; q < max_i64(p->k, 1); q += GEMM_BLOCK) {
             int64_t k = min_i64(GEMM_BLOCK, p->k - q);
-            if (p->pack)
-                p->pack(p->pack_user, one, q, k, j, columns, PANEL, panel);
-            else
-                FN(pack_panel)(k, b + q * p->b_row, p->b_row, p->b_col, columns, (T *)panel);
-            FN(multiply_panel)(min_i64(GEMM_CHUNK, p->m - i), k, a + q * p->a_col, p->a_row, p->a_col, panel, y,
-                               p->y_row, job->y_col, columns, q == 0);
+            if (p->pack) p->pack(p->pack_user, one, q, k, j, columns, PANEL, panel);
+            else FN(pack_panel)(k, b + q * p->b_row, p->b_row, p->b_col, columns, (T *)panel);
+            FN(multiply_panel)
+            (min_i64(GEMM_CHUNK, p->m - i), k, a + q * p->a_col, p->a_row, p->a_col, panel, y, p->y_row, job->y_col,
+             columns, q == 0);
         }
     }
 }
@@ -125,8 +124,8 @@ static void FN(thin_range)(void *arg, int64_t begin, int64_t end) {
         TC *y = job->y + one * p->y_step + i * p->y_row + j * job->y_col;
         for (int64_t q = 0; q < max_i64(p->k, 1); q += GEMM_BLOCK) {
             memset(sum, 0, sizeof sum);
-            FN(add_rows)(min_i64(GEMM_BLOCK, p->k - q), a + q * p->a_col, p->a_col, b + q * p->b_row, p->b_row,
-                         columns, sum);
+            FN(add_rows)
+            (min_i64(GEMM_BLOCK, p->k - q), a + q * p->a_col, p->a_col, b + q * p->b_row, p->b_row, columns, sum);
             for (int u = 0; u < columns; u++)
                 y[u * job->y_col] = q == 0 ? FROM_SUM(sum[u]) : y[u * job->y_col] + FROM_SUM(sum[u]);
         }
@@ -138,9 +137,18 @@ static tn_status FN(run_product)(KernelCtx *c, const MatrixProduct *product, con
     MatrixProduct *p = &job.p;
     if (!p->pack && p->n < LANES && p->m > p->n) { /* tall and thin: the transposed product fills the panels better */
         const MatrixProduct *t = product;
-        *p = (MatrixProduct){.m = t->n, .n = t->m, .k = t->k, .a_row = t->b_col, .a_col = t->b_row, .b_row = t->a_col,
-                             .b_col = t->a_row, .y_row = 1, .batch = t->batch, .a_offset = t->b_offset,
-                             .b_offset = t->a_offset, .y_step = t->y_step};
+        *p = (MatrixProduct){.m = t->n,
+                             .n = t->m,
+                             .k = t->k,
+                             .a_row = t->b_col,
+                             .a_col = t->b_row,
+                             .b_row = t->a_col,
+                             .b_col = t->a_row,
+                             .y_row = 1,
+                             .batch = t->batch,
+                             .a_offset = t->b_offset,
+                             .b_offset = t->a_offset,
+                             .y_step = t->y_step};
         job.y_col = t->y_row, job.a = b, job.b = a;
     }
     if (p->m == 0 || p->n == 0 || p->batch == 0) return TN_OK;

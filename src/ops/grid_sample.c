@@ -10,7 +10,7 @@ typedef struct Sampler {
     SampleMode mode;
     SamplePadding padding;
     bool align_corners, single; /* single: coordinates are floats and computed so, as onnxruntime does */
-    int rank, taps; /* spatial dimensions; elements that a result is made of along each */
+    int rank, taps;             /* spatial dimensions; elements that a result is made of along each */
     int64_t in[TN_MAX_RANK], in_plane, out_plane, channels, batch;
 } Sampler;
 
@@ -24,8 +24,8 @@ static tn_status read_sampler(const Node *node, Sampler *s) {
     if (str_equal(padding, STR("border"))) s->padding = SAMPLE_BORDER;
     else if (str_equal(padding, STR("reflection"))) s->padding = SAMPLE_REFLECTION;
     else if (!str_equal(padding, STR("zeros")))
-        return fail(TN_INVALID_MODEL, "padding_mode is \"%.*s\"; zeros, border or reflection is wanted",
-                    (int)padding.n, padding.s);
+        return fail(TN_INVALID_MODEL, "padding_mode is \"%.*s\"; zeros, border or reflection is wanted", (int)padding.n,
+                    padding.s);
     s->taps = s->mode == SAMPLE_NEAREST ? 1 : s->mode == SAMPLE_LINEAR ? 2 : 4;
     return TN_OK;
 }
@@ -100,9 +100,7 @@ static void find_taps(const Sampler *s, double g, int64_t size, int64_t *index, 
         weight[0] = 1;
         index[0] = element_at(s, x, size);
         return;
-    case SAMPLE_LINEAR:
-        weight[0] = 1 - t, weight[1] = t;
-        break;
+    case SAMPLE_LINEAR: weight[0] = 1 - t, weight[1] = t; break;
     case SAMPLE_CUBIC:
         weight[0] = ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a;
         weight[1] = ((a + 2) * t - (a + 3)) * t * t + 1;
@@ -123,10 +121,15 @@ static tn_status grid_sample_reference(KernelCtx *c) {
 }
 
 const OpSchema op_GridSample = {
-    .name = "GridSample", .summary = "The input at given coordinates, interpolated (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "GridSample",
+    .summary = "The input at given coordinates, interpolated (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_NUMERIC, 'T'}, {"grid", TS_FLOAT}},
     .outputs = {{"Y", TS_NUMERIC, 'T'}},
-    .attrs = {{"align_corners", ATTR_INT}, {"mode", ATTR_STRING, .s = "linear"},
+    .attrs = {{"align_corners", ATTR_INT},
+              {"mode", ATTR_STRING, .s = "linear"},
               {"padding_mode", ATTR_STRING, .s = "zeros"}},
-    .infer = grid_sample_infer, .reference = grid_sample_reference, .flops = grid_sample_flops,
+    .infer = grid_sample_infer,
+    .reference = grid_sample_reference,
+    .flops = grid_sample_flops,
 };

@@ -40,8 +40,8 @@ static void FN(sample_range)(void *arg, int64_t begin, int64_t end) {
             find_taps(s, job->grid[item * s->rank + s->rank - 1 - d], s->in[d], index[d], weight[d]);
         for (int64_t ch = 0; ch < s->channels; ch++) {
             int64_t plane = b * s->channels + ch;
-            job->y[plane * s->out_plane + item % s->out_plane] =
-                (T)FN(weigh)(s, job->x + plane * s->in_plane, index, weight);
+            job->y[plane * s->out_plane + item % s->out_plane] = (T)FN(weigh)(s, job->x + plane * s->in_plane, index,
+                                                                              weight);
         }
     }
 }

@@ -39,11 +39,14 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_If = {
-    .name = "If", .summary = "If (ONNX 25): one of two nested graphs", .kind = OP_ATOMIC,
+    .name = "If",
+    .summary = "If (ONNX 25): one of two nested graphs",
+    .kind = OP_ATOMIC,
     .flags = OP_CONTROL | OP_DYNAMIC_OUT,
     .inputs = {{"cond", TS(TN_BOOL), 0, 0}},
     .outputs = {{"outputs", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
     .attrs = {{"then_branch", ATTR_GRAPH, ATTR_REQUIRED, 0, 0, NULL},
               {"else_branch", ATTR_GRAPH, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

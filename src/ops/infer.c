@@ -23,7 +23,42 @@ static void preset(const Node *node, const InferValue *in, uint32_t i, InferValu
         out->dtype = (tn_dtype)__builtin_ctzll(spec->types);
 }
 
-static tn_status check_result(const InferValue *out) {
+/* Against the first operand of its group whose element type is known. */
+static tn_status check_group(const Node *node, const InferValue *in, uint32_t i, const OperandSpec *spec) {
+    for (uint32_t k = 0; k < i; k++) {
+        const OperandSpec *other = op_input_spec(node->op, k);
+        if (!other || other->group != spec->group || !in[k].present || in[k].kind != TYPE_TENSOR || !in[k].dtype) continue;
+        if (in[k].dtype == in[i].dtype) return TN_OK;
+        return fail(TN_SHAPE, "operand %u (\"%s\") has elements of type %s; they must be %s like those of operand %u (\"%s\")", i,
+                    spec->name, dtype_name(in[i].dtype), dtype_name(in[k].dtype), k, other->name);
+    }
+    return TN_OK;
+}
+
+/* Kinds and element types are checked whenever a node is inferred, while a program runs too: node_check saw only what was
+   declared, and what a branch or a loop gives may be other than its type said. */
+static tn_status check_operands(const Node *node, const InferValue *in) {
+    static const char *const names[] = {"tensor", "sequence", "optional", "map"};
+    static const TypeSet sets[] = {TS_ALL_TENSOR, TS_SEQUENCE, TS_OPTIONAL, TS_MAP};
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        bool unknown = in[i].kind == TYPE_TENSOR && !in[i].dtype && in[i].shape.rank < 0;
+        const OperandSpec *spec = in[i].present && !unknown ? op_input_spec(node->op, i) : NULL;
+        if (!spec) continue;
+        if (!(spec->types & sets[in[i].kind]))
+            return fail(TN_SHAPE, "operand %u (\"%s\") cannot be a %s", i, spec->name, names[in[i].kind]);
+        if (in[i].kind != TYPE_TENSOR || !in[i].dtype) continue;
+        if (!(spec->types & TS(in[i].dtype)))
+            return fail(TN_SHAPE, "operand %u (\"%s\") has elements of type %s, which the op does not take", i, spec->name,
+                        dtype_name(in[i].dtype));
+        if (spec->group) TRY(check_group(node, in, i, spec));
+    }
+    return TN_OK;
+}
+
+static tn_status check_result(const Node *node, uint32_t i, const InferValue *out) {
+    const OperandSpec *spec = op_output_spec(node->op, i);
+    if (spec && out->kind == TYPE_TENSOR && out->dtype && !(spec->types & TS(out->dtype)))
+        return fail(TN_SHAPE, "result %u (\"%s\") cannot have elements of type %s", i, spec->name, dtype_name(out->dtype));
     if (out->kind != TYPE_TENSOR || out->shape.rank < 0) return TN_OK;
     if (out->shape.rank > TN_MAX_RANK)
         return fail(TN_LIMIT, "a result has %d dimensions, more than %d", out->shape.rank, TN_MAX_RANK);
@@ -42,14 +77,23 @@ tn_status op_infer(const Node *node, Model *model, const InferValue *in, InferVa
     InferCtx c = {.node = node, .model = model, .dims = model ? &model->dims : NULL, .n_in = (int)node->n_operands,
                   .n_out = (int)node->n_results, .in = in, .out = out, .content_out = content_out};
     for (uint32_t i = 0; i < node->n_results; i++) preset(node, in, i, &out[i]);
-    tn_status status = TN_OK;
-    if (node->op->infer)
+    tn_status status = check_operands(node, in);
+    if (status == TN_OK && node->op->infer)
         status = node->op->infer(&c);
-    else
+    else if (status == TN_OK)
         set_like(&c, 0, 0);
-    for (uint32_t i = 0; i < node->n_results && status == TN_OK; i++) status = check_result(&out[i]);
+    for (uint32_t i = 0; i < node->n_results && status == TN_OK; i++) status = check_result(node, i, &out[i]);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;
+}
+
+InferValue infer_concrete(const Tensor *t, bool contents) {
+    InferValue v = {.present = true, .kind = t->kind, .shape = shape_unknown()};
+    if (t->kind != TYPE_TENSOR) return v;
+    v.dtype = t->dtype;
+    v.shape = shape_make(t->rank, t->dims);
+    v.value = contents ? t : NULL;
+    return v;
 }
 
 /* ---- a model ------------------------------------------------------------------------------------------------- */
@@ -170,6 +214,22 @@ static tn_status infer_one(Walker *w, Node *node) {
     return TN_OK;
 }
 
+/* A branch of an If that cannot run with these shapes may be the one that is not taken: what is not known of it stays
+   unknown, and if it is taken after all the error comes then. Goes up to that branch, at its end. */
+static bool leave_branch(Walker *w, tn_status status) {
+    int depth = w->depth;
+    if (status == TN_OUT_OF_MEMORY || status == TN_LIMIT) return false;
+    for (; depth > 1; depth--) {
+        const Node *owner = w->levels[depth - 1].graph->owner;
+        if (owner && strcmp(owner->op->name, "If") == 0) break;
+    }
+    if (depth <= 1) return false;
+    w->depth = depth;
+    w->levels[depth - 1].node = NULL;
+    diag_clear();
+    return true;
+}
+
 static tn_status walk_graphs(Walker *w) {
     TRY(enter(w, w->model->main));
     while (w->depth > 0) {
@@ -185,8 +245,10 @@ static tn_status walk_graphs(Walker *w) {
             TRY(enter(w, body));
             continue;
         }
-        TRY(infer_one(w, level->node));
-        level->node = level->node->next;
+        tn_status status = infer_one(w, level->node);
+        if (status != TN_OK && !leave_branch(w, status)) return status;
+        level = &w->levels[w->depth - 1];
+        level->node = level->node ? level->node->next : NULL;
         level->nested = 0;
     }
     return TN_OK;

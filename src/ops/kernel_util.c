@@ -8,6 +8,12 @@ tn_status kernel_alloc_output(KernelCtx *c, int i, int rank, const int64_t *dims
     return c->host->alloc_output(c->host, i, c->out[i].dtype, rank, dims, &c->out[i]);
 }
 
+tn_status kernel_give_output(KernelCtx *c, int i, Tensor *value) {
+    TRY(c->host->give_output(c->host, i, value));
+    c->out[i] = *value;
+    return TN_OK;
+}
+
 typedef void (*LoadFn)(void *dst, tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n);
 
 static void load_f32_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
@@ -19,7 +25,12 @@ static void load_f64_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_
 static void load_i64_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
     load_i64(dst, t, p, o, s, n);
 }
+/* Strings are lent: the operand keeps its references, and scratch memory is dropped without giving any back. */
 static void load_same(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
+    if (t == TN_STRING) {
+        for (int64_t i = 0; i < n; i++) ((RcString **)dst)[i] = ((RcString *const *)p)[o + i * s];
+        return;
+    }
     copy_elements(t, dst, 0, 1, p, o, s, n);
 }
 

@@ -93,7 +93,8 @@ static tn_status prepare(KernelCtx *c, Run *r) {
        the limit on turns is none. */
     bool exact = r->trips >= 0 && r->cond && never_stops(p->body);
     if (exact && (uint64_t)r->trips > c->context->limits.max_loop_trips) exact = false;
-    for (int i = 0; i < p->stacked; i++) r->stacks[i] = (Stack){.index = p->carried + i, .length = exact ? r->trips : -1};
+    for (int i = 0; i < p->stacked; i++)
+        r->stacks[i] = (Stack){.index = p->carried + i, .length = exact ? r->trips : -1};
     return TN_OK;
 }
 
@@ -136,21 +137,21 @@ static tn_status run(KernelCtx *c, Run *r) {
 static tn_status reference(KernelCtx *c) {
     Run r = {0};
     tn_status status = run(c, &r);
-    for (int i = 0; r.carried && i < r.parts.carried; i++) {
-        slot_release(&r.carried[i].slots[0]);
-        slot_release(&r.carried[i].slots[1]);
-    }
+    for (int i = 0; r.carried && i < r.parts.carried; i++) carried_release(&r.carried[i]);
     for (int i = 0; r.stacks && i < r.parts.stacked; i++) slot_release(&r.stacks[i].slot);
     return status;
 }
 
 const OpSchema op_Loop = {
-    .name = "Loop", .summary = "Loop (ONNX 25): a nested graph again and again", .kind = OP_ATOMIC,
+    .name = "Loop",
+    .summary = "Loop (ONNX 25): a nested graph again and again",
+    .kind = OP_ATOMIC,
     .flags = OP_CONTROL | OP_DYNAMIC_OUT,
     .inputs = {{"M", TS(TN_I64), 0, OPERAND_OPTIONAL},
                {"cond", TS(TN_BOOL), 0, OPERAND_OPTIONAL},
                {"v_initial", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
     .outputs = {{"v_final_and_scan_outputs", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
     .attrs = {{"body", ATTR_GRAPH, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -119,18 +119,29 @@ static tn_status matmul_reference(KernelCtx *c) { return RUN_NUMBER(c, matmul); 
 #define MATMUL_TYPES (TS_FLOAT | TS(TN_I32) | TS(TN_I64) | TS(TN_U32) | TS(TN_U64))
 
 const OpSchema op_MatMul = {
-    .name = "MatMul", .summary = "Matrix product as numpy's matmul (ONNX 13)", .kind = OP_ATOMIC,
+    .name = "MatMul",
+    .summary = "Matrix product as numpy's matmul (ONNX 13)",
+    .kind = OP_ATOMIC,
     .inputs = {{"A", MATMUL_TYPES, 'T'}, {"B", MATMUL_TYPES, 'T'}},
     .outputs = {{"Y", MATMUL_TYPES, 'T'}},
-    .infer = matmul_infer, .reference = matmul_reference, .flops = matmul_flops,
+    .infer = matmul_infer,
+    .reference = matmul_reference,
+    .flops = matmul_flops,
 };
 
 const OpSchema op_ms_FusedMatMul = {
-    .domain = "com.microsoft", .name = "FusedMatMul", .kind = OP_ATOMIC,
+    .domain = "com.microsoft",
+    .name = "FusedMatMul",
+    .kind = OP_ATOMIC,
     .summary = "Matrix product of operands that may be transposed, times alpha (ONNX Runtime 1)",
     .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"alpha", ATTR_FLOAT, .f = 1}, {"transA", ATTR_INT}, {"transB", ATTR_INT}, {"transBatchA", ATTR_INT},
+    .attrs = {{"alpha", ATTR_FLOAT, .f = 1},
+              {"transA", ATTR_INT},
+              {"transB", ATTR_INT},
+              {"transBatchA", ATTR_INT},
               {"transBatchB", ATTR_INT}},
-    .infer = matmul_infer, .reference = matmul_reference, .flops = matmul_flops,
+    .infer = matmul_infer,
+    .reference = matmul_reference,
+    .flops = matmul_flops,
 };

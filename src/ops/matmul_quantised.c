@@ -23,8 +23,7 @@ static tn_status centred_pair(KernelCtx *c, int a, int a_zero, int b, int b_zero
 }
 
 /* The 32-bit product of operands a and b in scratch memory. */
-static tn_status integer_product(KernelCtx *c, int a, int a_zero, int b, int b_zero, MatrixProduct *p,
-                                 int32_t **sums) {
+static tn_status integer_product(KernelCtx *c, int a, int a_zero, int b, int b_zero, MatrixProduct *p, int32_t **sums) {
     float *fa, *fb;
     TRY(centred_pair(c, a, a_zero, b, b_zero, &fa, &fb));
     TRY(matmul_product(c, a, b, p));
@@ -179,10 +178,8 @@ static tn_status qgemm_reference(KernelCtx *c) {
     void *y = tensor_bytes(&c->out[0]);
     for (int64_t k = 0; k < p.m * p.n; k++) {
         float scale = alpha * a_scale * b_scale[pick(n_b, p.n, k)];
-        if (c->out[0].dtype == TN_F32)
-            ((float *)y)[k] = (float)sums[k] * scale;
-        else
-            requantise(c->out[0].dtype, y, k, &sums[k], scale / y_scale, zero, 1);
+        if (c->out[0].dtype == TN_F32) ((float *)y)[k] = (float)sums[k] * scale;
+        else requantise(c->out[0].dtype, y, k, &sums[k], scale / y_scale, zero, 1);
     }
     return TN_OK;
 }
@@ -198,48 +195,88 @@ static double qgemm_flops(const Node *node, const Shape *in, const Shape *out) {
 #define SCALE (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
 
 const OpSchema op_MatMulInteger = {
-    .name = "MatMulInteger", .summary = "Matrix product of 8-bit integers (ONNX 10)", .kind = OP_ATOMIC,
-    .inputs = {{"A", BYTE, 'T'}, {"B", BYTE, 'U'}, {"a_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
+    .name = "MatMulInteger",
+    .summary = "Matrix product of 8-bit integers (ONNX 10)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"A", BYTE, 'T'},
+               {"B", BYTE, 'U'},
+               {"a_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
                {"b_zero_point", BYTE, 'U', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS(TN_I32)}},
-    .infer = matmul_integer_infer, .reference = matmul_integer_reference, .flops = matmul_flops,
+    .infer = matmul_integer_infer,
+    .reference = matmul_integer_reference,
+    .flops = matmul_flops,
 };
 
 const OpSchema op_QLinearMatMul = {
-    .name = "QLinearMatMul", .summary = "Matrix product of quantised data (ONNX 21)", .kind = OP_ATOMIC,
-    .inputs = {{"a", BYTE, 'T'}, {"a_scale", SCALE, 'U'}, {"a_zero_point", BYTE, 'T'}, {"b", BYTE, 'V'},
-               {"b_scale", SCALE, 'U'}, {"b_zero_point", BYTE, 'V'}, {"y_scale", SCALE, 'U'},
+    .name = "QLinearMatMul",
+    .summary = "Matrix product of quantised data (ONNX 21)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"a", BYTE, 'T'},
+               {"a_scale", SCALE, 'U'},
+               {"a_zero_point", BYTE, 'T'},
+               {"b", BYTE, 'V'},
+               {"b_scale", SCALE, 'U'},
+               {"b_zero_point", BYTE, 'V'},
+               {"y_scale", SCALE, 'U'},
                {"y_zero_point", BYTE, 'W'}},
     .outputs = {{"y", BYTE, 'W'}},
-    .infer = qlinear_matmul_infer, .reference = qlinear_matmul_reference, .flops = matmul_flops,
+    .infer = qlinear_matmul_infer,
+    .reference = qlinear_matmul_reference,
+    .flops = matmul_flops,
 };
 
 const OpSchema op_ms_MatMulIntegerToFloat = {
-    .domain = "com.microsoft", .name = "MatMulIntegerToFloat", .kind = OP_ATOMIC,
+    .domain = "com.microsoft",
+    .name = "MatMulIntegerToFloat",
+    .kind = OP_ATOMIC,
     .summary = "Matrix product of 8-bit integers, scaled to floats (ONNX Runtime 1)",
-    .inputs = {{"A", BYTE, 'T'}, {"B", BYTE, 'U'}, {"a_scale", TS_FLOAT, 'S'}, {"b_scale", TS_FLOAT, 'S'},
-               {"a_zero_point", BYTE, 'T', OPERAND_OPTIONAL}, {"b_zero_point", BYTE, 'U', OPERAND_OPTIONAL},
+    .inputs = {{"A", BYTE, 'T'},
+               {"B", BYTE, 'U'},
+               {"a_scale", TS_FLOAT, 'S'},
+               {"b_scale", TS_FLOAT, 'S'},
+               {"a_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
+               {"b_zero_point", BYTE, 'U', OPERAND_OPTIONAL},
                {"bias", TS_FLOAT, 'S', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'S'}},
-    .infer = plain_infer, .reference = to_float_reference, .flops = matmul_flops,
+    .infer = plain_infer,
+    .reference = to_float_reference,
+    .flops = matmul_flops,
 };
 
 const OpSchema op_ms_DynamicQuantizeMatMul = {
-    .domain = "com.microsoft", .name = "DynamicQuantizeMatMul", .kind = OP_ATOMIC,
+    .domain = "com.microsoft",
+    .name = "DynamicQuantizeMatMul",
+    .kind = OP_ATOMIC,
     .summary = "Matrix product of floats, quantised as they come, and 8-bit integers (ONNX Runtime 1)",
-    .inputs = {{"A", TS(TN_F32), 'T'}, {"B", BYTE, 'U'}, {"b_scale", TS(TN_F32), 'T'},
-               {"b_zero_point", BYTE, 'U', OPERAND_OPTIONAL}, {"bias", TS(TN_F32), 'T', OPERAND_OPTIONAL}},
+    .inputs = {{"A", TS(TN_F32), 'T'},
+               {"B", BYTE, 'U'},
+               {"b_scale", TS(TN_F32), 'T'},
+               {"b_zero_point", BYTE, 'U', OPERAND_OPTIONAL},
+               {"bias", TS(TN_F32), 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS(TN_F32), 'T'}},
-    .infer = plain_infer, .reference = dynamic_matmul_reference, .flops = matmul_flops,
+    .infer = plain_infer,
+    .reference = dynamic_matmul_reference,
+    .flops = matmul_flops,
 };
 
 const OpSchema op_ms_QGemm = {
-    .domain = "com.microsoft", .name = "QGemm", .summary = "Gemm of quantised data (ONNX Runtime 1)",
+    .domain = "com.microsoft",
+    .name = "QGemm",
+    .summary = "Gemm of quantised data (ONNX Runtime 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"A", BYTE, 'T'}, {"a_scale", TS(TN_F32)}, {"a_zero_point", BYTE, 'T'}, {"B", BYTE, 'U'},
-               {"b_scale", TS(TN_F32)}, {"b_zero_point", BYTE, 'U'}, {"C", TS(TN_I32), 0, OPERAND_OPTIONAL},
-               {"y_scale", TS(TN_F32), 0, OPERAND_OPTIONAL}, {"y_zero_point", BYTE, 0, OPERAND_OPTIONAL}},
+    .inputs = {{"A", BYTE, 'T'},
+               {"a_scale", TS(TN_F32)},
+               {"a_zero_point", BYTE, 'T'},
+               {"B", BYTE, 'U'},
+               {"b_scale", TS(TN_F32)},
+               {"b_zero_point", BYTE, 'U'},
+               {"C", TS(TN_I32), 0, OPERAND_OPTIONAL},
+               {"y_scale", TS(TN_F32), 0, OPERAND_OPTIONAL},
+               {"y_zero_point", BYTE, 0, OPERAND_OPTIONAL}},
     .outputs = {{"Y", BYTE | TS(TN_F32)}},
     .attrs = {{"alpha", ATTR_FLOAT, .f = 1}, {"transA", ATTR_INT}, {"transB", ATTR_INT}},
-    .infer = qgemm_infer, .reference = qgemm_reference, .flops = qgemm_flops,
+    .infer = qgemm_infer,
+    .reference = qgemm_reference,
+    .flops = qgemm_flops,
 };

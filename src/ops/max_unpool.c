@@ -24,6 +24,7 @@ static tn_status max_unpool_infer(InferCtx *c) {
     Dim asked[TN_MAX_RANK];
     int n = 0;
     if (has_input(c, 2)) {
+        TRY(want_vector(c, 2, y.rank, false));
         if (!in_content(c, 2, asked, TN_MAX_RANK, &n)) {
             set_unknown_rank(c, 0, y.rank);
             return TN_OK;
@@ -74,10 +75,13 @@ static tn_status max_unpool_reference(KernelCtx *c) {
 }
 
 const OpSchema op_MaxUnpool = {
-    .name = "MaxUnpool", .summary = "Puts elements back where MaxPool found them (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "MaxUnpool",
+    .summary = "Puts elements back where MaxPool found them (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"I", TS(TN_I64)}, {"output_shape", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_FLOAT, 'T'}},
     .attrs = {{"kernel_shape", ATTR_INTS, ATTR_REQUIRED}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
     .content_inputs = 4,
-    .infer = max_unpool_infer, .reference = max_unpool_reference,
+    .infer = max_unpool_infer,
+    .reference = max_unpool_reference,
 };

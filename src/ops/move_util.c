@@ -23,8 +23,8 @@ tn_status expect_list(const InferCtx *c, int i, int64_t max) {
     if (in_shape(c, i)->rank > 1)
         return fail(TN_SHAPE, "%s has %d dimensions, but is a list", spec->name, in_shape(c, i)->rank);
     int64_t n = known_length(c, i);
-    return n <= max ? TN_OK : fail(TN_SHAPE, "%s has %lld entries, more than %lld", spec->name, (long long)n,
-                                   (long long)max);
+    return n <= max ? TN_OK
+                    : fail(TN_SHAPE, "%s has %lld entries, more than %lld", spec->name, (long long)n, (long long)max);
 }
 
 /* Expressions are shallow; what is nested deeper counts as not known. */
@@ -71,8 +71,8 @@ tn_status tensor_all_ints(const Tensor *t, Arena *arena, int64_t **out, int64_t 
 
 tn_status normal_index(int64_t index, int64_t size, int dim, int64_t *out) {
     if (index < -size || index >= size)
-        return fail(TN_OUT_OF_RANGE, "index %lld is outside of dimension %d, which has size %lld", (long long)index, dim,
-                    (long long)size);
+        return fail(TN_OUT_OF_RANGE, "index %lld is outside of dimension %d, which has size %lld", (long long)index,
+                    dim, (long long)size);
     *out = index < 0 ? index + size : index;
     return TN_OK;
 }

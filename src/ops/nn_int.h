@@ -131,10 +131,10 @@ typedef struct Pooling {
     Window window;
     int64_t in[TN_MAX_RANK], out[TN_MAX_RANK]; /* spatial sizes */
     int64_t planes, in_plane, out_plane;
-    int64_t p;              /* of LpPool */
-    bool count_padding;     /* AveragePool's count_include_pad */
-    bool column_major;      /* MaxPool's storage_order */
-    int64_t *indices;       /* MaxPool's second result, or NULL */
+    int64_t p;          /* of LpPool */
+    bool count_padding; /* AveragePool's count_include_pad */
+    bool column_major;  /* MaxPool's storage_order */
+    int64_t *indices;   /* MaxPool's second result, or NULL */
 } Pooling;
 tn_status pool_infer(InferCtx *c);
 /* Reads the attributes of a pool over x with result y. */
@@ -151,8 +151,19 @@ void moments_f64(const double *x, int64_t n, double *mean, double *variance);
 /* ---- activations (activation.c) ------------------------------------------------------------------------------ */
 
 typedef enum ActivationKind {
-    ACT_NONE, ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_AFFINE, ACT_LEAKY_RELU, ACT_THRESHOLDED_RELU, ACT_SCALED_TANH,
-    ACT_HARD_SIGMOID, ACT_ELU, ACT_SOFTSIGN, ACT_SOFTPLUS, ACT_CLIP
+    ACT_NONE,
+    ACT_RELU,
+    ACT_TANH,
+    ACT_SIGMOID,
+    ACT_AFFINE,
+    ACT_LEAKY_RELU,
+    ACT_THRESHOLDED_RELU,
+    ACT_SCALED_TANH,
+    ACT_HARD_SIGMOID,
+    ACT_ELU,
+    ACT_SOFTSIGN,
+    ACT_SOFTPLUS,
+    ACT_CLIP
 } ActivationKind;
 typedef struct Activation {
     ActivationKind kind;

@@ -142,8 +142,10 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_NonMaxSuppression = {
-    .name = "NonMaxSuppression", .summary = "NonMaxSuppression (ONNX 11): boxes that do not overlap better ones",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .name = "NonMaxSuppression",
+    .summary = "NonMaxSuppression (ONNX 11): boxes that do not overlap better ones",
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"boxes", TS(TN_F32), 0, 0},
                {"scores", TS(TN_F32), 0, 0},
                {"max_output_boxes_per_class", TS(TN_I64), 0, OPERAND_OPTIONAL},
@@ -151,5 +153,6 @@ const OpSchema op_NonMaxSuppression = {
                {"score_threshold", TS(TN_F32), 0, OPERAND_OPTIONAL}},
     .outputs = {{"selected_indices", TS(TN_I64), 0, 0}},
     .attrs = {{"center_point_box", ATTR_INT, 0, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -61,9 +61,12 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_NonZero = {
-    .name = "NonZero", .summary = "NonZero (ONNX 13): positions of what is not zero", .kind = OP_ATOMIC,
+    .name = "NonZero",
+    .summary = "NonZero (ONNX 13): positions of what is not zero",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS_ALL_TENSOR, 0, 0}},
     .outputs = {{"Y", TS(TN_I64), 0, 0}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

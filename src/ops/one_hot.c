@@ -72,12 +72,14 @@ static tn_status reference(KernelCtx *c) {
     return TN_OK;
 }
 
-
 const OpSchema op_OneHot = {
-    .name = "OneHot", .summary = "OneHot (ONNX 28): one-hot vectors along an added axis", .kind = OP_ATOMIC,
+    .name = "OneHot",
+    .summary = "OneHot (ONNX 28): one-hot vectors along an added axis",
+    .kind = OP_ATOMIC,
     .inputs = {{"indices", TS_NUMERIC, 0, 0}, {"depth", TS_NUMERIC, 0, 0}, {"values", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, -1, 0, NULL}},
     .content_inputs = 1 << DEPTH,
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -96,6 +96,9 @@ typedef struct KernelHost {
     /* Memory for a result whose shape was not known before; fills *out with a dense tensor. */
     tn_status (*alloc_output)(struct KernelHost *host, int index, tn_dtype dtype, int rank, const int64_t *dims,
                               Tensor *out);
+    /* A result that the kernel brings with it (a sequence, an optional, a part of one), whose shape inference did not
+       know: `value` has a buffer, whose reference the host takes over, also when it fails. */
+    tn_status (*give_output)(struct KernelHost *host, int index, Tensor *value);
     /* Non-zero status when the run is to stop (cancelled, deadline). */
     tn_status (*poll)(struct KernelHost *host);
 } KernelHost;
@@ -113,6 +116,7 @@ struct KernelCtx {
 };
 static inline bool kernel_has_input(const KernelCtx *c, int i) { return i < c->n_in && c->in[i]; }
 tn_status kernel_alloc_output(KernelCtx *c, int i, int rank, const int64_t *dims); /* dtype as in c->out[i] */
+tn_status kernel_give_output(KernelCtx *c, int i, Tensor *value);
 tn_status kernel_poll(KernelCtx *c);
 
 /* An operand as a dense array of the compute type: its own memory when it is that already, else a scratch copy.
@@ -138,6 +142,9 @@ tn_status kernel_ints(KernelCtx *c, int i, int64_t *out, int64_t max, int64_t *n
 tn_status kernel_parallel(KernelCtx *c, int64_t n, double cost, RangeFn fn, void *arg);
 
 /* ---- what the engine asks of ops ----------------------------------------------------------------------------- */
+
+/* What is known of a concrete operand. */
+InferValue infer_concrete(const Tensor *t, bool contents);
 
 /* Runs a node's inference on `in`; fills `out` (n_results of them): element types by group, then the op's infer, or
    like operand 0. Errors carry node and op. Storage for contents may be NULL. */

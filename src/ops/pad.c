@@ -32,8 +32,7 @@ static int all_axes(int rank, int64_t *axes) {
 static tn_status padded_size(int64_t dim, int64_t begin, int64_t end, int axis, int64_t *out) {
     if (add_overflows(dim, begin, out) || add_overflows(*out, end, out))
         return fail(TN_LIMIT, "pads of dimension %d are out of all bounds", axis);
-    if (*out < 0)
-        return fail(TN_SHAPE, "pads take more of dimension %d than its size %lld", axis, (long long)dim);
+    if (*out < 0) return fail(TN_SHAPE, "pads take more of dimension %d than its size %lld", axis, (long long)dim);
     return TN_OK;
 }
 
@@ -104,8 +103,8 @@ static tn_status add_piece(Arena *arena, Pieces *list, Piece piece) {
     return TN_OK;
 }
 
-/* The result's positions [from, to) on an axis whose kept elements are lo .. lo+size-1 of the operand, the first of them
-   at position 0. In `reflect` the operand is continued with period 2*(size-1), in `wrap` with period size. */
+/* The result's positions [from, to) on an axis whose kept elements are lo .. lo+size-1 of the operand, the first of
+   them at position 0. In `reflect` the operand is continued with period 2*(size-1), in `wrap` with period size. */
 static tn_status periodic(Arena *arena, Pieces *list, int64_t from, int64_t to, int64_t shift, int64_t lo, int64_t size,
                           bool reflect) {
     int64_t period = reflect ? 2 * (size - 1) : size;
@@ -189,7 +188,8 @@ static tn_status regions(RegionCtx *c) {
     for (int k = 0; k < x->rank; k++) {
         int64_t size;
         TRY(padded_size(x->dims[k], p.begin[k], p.end[k], k, &size));
-        if (size != c->out[0].dims[k]) return fail(TN_SHAPE, "dimension %d of the result should be %lld", k, (long long)size);
+        if (size != c->out[0].dims[k])
+            return fail(TN_SHAPE, "dimension %d of the result should be %lld", k, (long long)size);
         TRY(cut_axis(c->lists[0].arena, c->node, x->dims[k], p.begin[k], size, k, &pieces[k]));
     }
     Region r = region_over(c, 0, DATA);
@@ -203,7 +203,9 @@ static tn_status regions(RegionCtx *c) {
 static tn_status reference(KernelCtx *c) { return run_as_regions(c); }
 
 const OpSchema op_Pad = {
-    .name = "Pad", .summary = "Pad (ONNX 25): add to or take from the ends of each dimension", .kind = OP_DEFORMABLE,
+    .name = "Pad",
+    .summary = "Pad (ONNX 25): add to or take from the ends of each dimension",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0},
                {"pads", TS(TN_I64), 0, 0},
                {"constant_value", TS_ALL_TENSOR, 'T', OPERAND_OPTIONAL},
@@ -211,5 +213,7 @@ const OpSchema op_Pad = {
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"mode", ATTR_STRING, 0, 0, 0, "constant"}},
     .content_inputs = 1 << PADS | 1 << AXES,
-    .infer = infer, .regions = regions, .reference = reference,
+    .infer = infer,
+    .regions = regions,
+    .reference = reference,
 };

@@ -34,7 +34,8 @@ static tn_status global_pool_infer(InferCtx *c) {
         return TN_OK;
     }
     Shape y = *in_shape(c, 0);
-    if (y.rank < 3) return fail(TN_SHAPE, "\"%.*s\" has %d dimensions where 3 or more are wanted", IN_NAME(c, 0), y.rank);
+    if (y.rank < 3)
+        return fail(TN_SHAPE, "\"%.*s\" has %d dimensions where 3 or more are wanted", IN_NAME(c, 0), y.rank);
     for (int d = 2; d < y.rank; d++) y.dims[d] = 1;
     set_shape(c, 0, &y);
     return TN_OK;
@@ -116,8 +117,8 @@ static void find_inside(const Pooling *pool, const int64_t *position, Inside *in
         in->taps *= in->hi[d] - in->lo[d];
         /* A window that hangs over the padding too (ceil_mode) counts the padding that there is, and no more. */
         int64_t lo, hi;
-        taps_inside(in->start[d] + w->begin[d], w->dilation[d], w->kernel[d],
-                    pool->in[d] + w->begin[d] + w->end[d], &lo, &hi);
+        taps_inside(in->start[d] + w->begin[d], w->dilation[d], w->kernel[d], pool->in[d] + w->begin[d] + w->end[d],
+                    &lo, &hi);
         in->divisor *= hi - lo;
     }
     if (!pool->count_padding) in->divisor = in->taps;
@@ -136,45 +137,75 @@ static tn_status global_lp_pool_reference(KernelCtx *c) { return RUN_FLOAT(c, gl
 
 /* ---- schemas ------------------------------------------------------------------------------------------------- */
 
-#define POOL_ATTRS                                                                                                   \
-    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"ceil_mode", ATTR_INT}, {"dilations", ATTR_INTS},                     \
-        {"kernel_shape", ATTR_INTS, ATTR_REQUIRED}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}
+#define POOL_ATTRS                                                                               \
+    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"ceil_mode", ATTR_INT}, {"dilations", ATTR_INTS}, \
+        {"kernel_shape", ATTR_INTS, ATTR_REQUIRED}, {"pads", ATTR_INTS}, {                       \
+        "strides", ATTR_INTS                                                                     \
+    }
 #define MAX_POOL_TYPES (TS_FLOAT | TS(TN_I8) | TS(TN_U8))
 #define FLOAT_TO_FLOAT .inputs = {{"X", TS_FLOAT, 'T'}}, .outputs = {{"Y", TS_FLOAT, 'T'}}
 
 const OpSchema op_MaxPool = {
-    .name = "MaxPool", .summary = "Largest element of each window, and where it was (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "MaxPool",
+    .summary = "Largest element of each window, and where it was (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", MAX_POOL_TYPES, 'T'}},
     .outputs = {{"Y", MAX_POOL_TYPES, 'T'}, {"Indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .attrs = {POOL_ATTRS, {"storage_order", ATTR_INT}},
-    .infer = pool_infer, .reference = max_pool_reference, .flops = pool_flops,
+    .infer = pool_infer,
+    .reference = max_pool_reference,
+    .flops = pool_flops,
 };
 
 const OpSchema op_AveragePool = {
-    .name = "AveragePool", .summary = "Mean of each window (ONNX 22)", .kind = OP_ATOMIC, FLOAT_TO_FLOAT,
+    .name = "AveragePool",
+    .summary = "Mean of each window (ONNX 22)",
+    .kind = OP_ATOMIC,
+    FLOAT_TO_FLOAT,
     .attrs = {POOL_ATTRS, {"count_include_pad", ATTR_INT}},
-    .infer = pool_infer, .reference = average_pool_reference, .flops = pool_flops,
+    .infer = pool_infer,
+    .reference = average_pool_reference,
+    .flops = pool_flops,
 };
 
 const OpSchema op_LpPool = {
-    .name = "LpPool", .summary = "p-norm of each window (ONNX 22)", .kind = OP_ATOMIC, FLOAT_TO_FLOAT,
+    .name = "LpPool",
+    .summary = "p-norm of each window (ONNX 22)",
+    .kind = OP_ATOMIC,
+    FLOAT_TO_FLOAT,
     .attrs = {POOL_ATTRS, {"p", ATTR_INT, .i = 2}},
-    .infer = lp_pool_infer, .reference = lp_pool_reference, .flops = pool_flops,
+    .infer = lp_pool_infer,
+    .reference = lp_pool_reference,
+    .flops = pool_flops,
 };
 
 const OpSchema op_GlobalMaxPool = {
-    .name = "GlobalMaxPool", .summary = "Largest element of each channel (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "GlobalMaxPool",
+    .summary = "Largest element of each channel (ONNX 22)",
+    .kind = OP_ATOMIC,
     FLOAT_TO_FLOAT,
-    .infer = global_pool_infer, .reference = global_max_pool_reference, .flops = global_pool_flops,
+    .infer = global_pool_infer,
+    .reference = global_max_pool_reference,
+    .flops = global_pool_flops,
 };
 
 const OpSchema op_GlobalAveragePool = {
-    .name = "GlobalAveragePool", .summary = "Mean of each channel (ONNX 22)", .kind = OP_ATOMIC, FLOAT_TO_FLOAT,
-    .infer = global_pool_infer, .reference = global_average_pool_reference, .flops = global_pool_flops,
+    .name = "GlobalAveragePool",
+    .summary = "Mean of each channel (ONNX 22)",
+    .kind = OP_ATOMIC,
+    FLOAT_TO_FLOAT,
+    .infer = global_pool_infer,
+    .reference = global_average_pool_reference,
+    .flops = global_pool_flops,
 };
 
 const OpSchema op_GlobalLpPool = {
-    .name = "GlobalLpPool", .summary = "p-norm of each channel (ONNX 22)", .kind = OP_ATOMIC, FLOAT_TO_FLOAT,
+    .name = "GlobalLpPool",
+    .summary = "p-norm of each channel (ONNX 22)",
+    .kind = OP_ATOMIC,
+    FLOAT_TO_FLOAT,
     .attrs = {{"p", ATTR_INT, .i = 2}},
-    .infer = global_pool_infer, .reference = global_lp_pool_reference, .flops = global_pool_flops,
+    .infer = global_pool_infer,
+    .reference = global_lp_pool_reference,
+    .flops = global_pool_flops,
 };

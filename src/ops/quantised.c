@@ -49,8 +49,8 @@ tn_status dense_centred(KernelCtx *c, int i, int zero, int axis, float **out) {
 
 tn_status scalar_f32(KernelCtx *c, int i, float *out) {
     const Tensor *t = c->in[i];
-    if (tensor_count(t) != 1) return fail(TN_SHAPE, "operand %d has %lld elements where 1 is wanted", i,
-                                          (long long)tensor_count(t));
+    if (tensor_count(t) != 1)
+        return fail(TN_SHAPE, "operand %d has %lld elements where 1 is wanted", i, (long long)tensor_count(t));
     load_f32(out, t->dtype, t->data, t->offset, 1, 1);
     return TN_OK;
 }
@@ -75,8 +75,8 @@ tn_status scalar_zero(KernelCtx *c, int i, int64_t *out) {
     *out = 0;
     if (!kernel_has_input(c, i)) return TN_OK;
     const Tensor *t = c->in[i];
-    if (tensor_count(t) != 1) return fail(TN_SHAPE, "operand %d has %lld elements where 1 is wanted", i,
-                                          (long long)tensor_count(t));
+    if (tensor_count(t) != 1)
+        return fail(TN_SHAPE, "operand %d has %lld elements where 1 is wanted", i, (long long)tensor_count(t));
     load_i64(out, t->dtype, t->data, t->offset, 1, 1);
     return TN_OK;
 }
@@ -87,10 +87,8 @@ static void put_rounded(tn_dtype dtype, void *y, int64_t at, float v, int64_t ze
     if (v < low - z) v = low - z;
     if (v > high - z) v = high - z;
     int q = v == v ? (int)rintf(v) + (int)zero : (int)zero;
-    if (dtype == TN_U8)
-        ((uint8_t *)y)[at] = (uint8_t)q;
-    else
-        ((int8_t *)y)[at] = (int8_t)q;
+    if (dtype == TN_U8) ((uint8_t *)y)[at] = (uint8_t)q;
+    else ((int8_t *)y)[at] = (int8_t)q;
 }
 
 void requantise(tn_dtype dtype, void *y, int64_t offset, const int32_t *v, float scale, int64_t zero, int64_t n) {
@@ -130,8 +128,7 @@ tn_status dynamic_product(KernelCtx *c, const MatrixProduct *p, const float *a, 
     TRY(matrix_product_i32(c, p, centred, b, sums));
     for (int64_t row = 0; row < p->batch * p->m; row++) {
         int64_t at = row / p->m * p->y_step + row % p->m * p->y_row;
-        for (int64_t j = 0; j < p->n; j++)
-            y[at + j] = (float)sums[at + j] * (a_scale * scale[n_scale == 1 ? 0 : j]);
+        for (int64_t j = 0; j < p->n; j++) y[at + j] = (float)sums[at + j] * (a_scale * scale[n_scale == 1 ? 0 : j]);
     }
     arena_release(c->scratch, mark);
     return TN_OK;

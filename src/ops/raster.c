@@ -155,18 +155,29 @@ static tn_status raster_reference(KernelCtx *c) {
 }
 
 const OpSchema op_tn_View = {
-    .domain = "tn", .name = "View", .summary = "a strided reading of the operand's elements", .kind = OP_DEFORMABLE,
+    .domain = "tn",
+    .name = "View",
+    .summary = "a strided reading of the operand's elements",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"view", TS_ALL_TENSOR, 'T', 0}},
-    .attrs = {{"offset", ATTR_INT, 0, 0, 0, NULL}, {"sizes", ATTR_INTS, ATTR_REQUIRED, 0, 0, NULL},
+    .attrs = {{"offset", ATTR_INT, 0, 0, 0, NULL},
+              {"sizes", ATTR_INTS, ATTR_REQUIRED, 0, 0, NULL},
               {"strides", ATTR_INTS, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = view_infer, .regions = view_regions, .reference = view_reference,
+    .infer = view_infer,
+    .regions = view_regions,
+    .reference = view_reference,
 };
 
 const OpSchema op_tn_Raster = {
-    .domain = "tn", .name = "Raster", .summary = "boxes of the operands' elements put together", .kind = OP_DEFORMABLE,
+    .domain = "tn",
+    .name = "Raster",
+    .summary = "boxes of the operands' elements put together",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"sources", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}},
     .outputs = {{"result", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"regions", ATTR_INT_LISTS, ATTR_REQUIRED, 0, 0, NULL}, {"shape", ATTR_INTS, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = raster_infer, .regions = raster_regions, .reference = raster_reference,
+    .infer = raster_infer,
+    .regions = raster_regions,
+    .reference = raster_reference,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over some or all dimensions (ONNX 13 to 28): an expression each. Floats accumulate in double, integers in
-   64 bits that wrap. The order of additions follows from shapes and strides alone. */
+   64 bits that wrap. The order of additions follows from shapes alone. */
 #include "ops/op_int.h"
 
 #include <math.h>
@@ -274,8 +274,23 @@ static tn_status axes_mask(const Node *node, const int64_t *axes, int64_t n, int
     return TN_OK;
 }
 
+/* The loops follow strides, which would make the order of additions, and so a float's last bits, depend on how the
+   operand lies in memory: floats are read from dense memory. */
+static tn_status read_data(KernelCtx *c, Tensor *dense, const Tensor **in) {
+    const void *data;
+    *in = c->in[0];
+    if (class_of((*in)->dtype) == CLASS_INT || tensor_is_dense(*in)) return TN_OK;
+    TRY(dense_bytes(c, 0, &data));
+    tensor_set_dense(dense, (*in)->dtype, (*in)->rank, (*in)->dims);
+    dense->data = (void *)data;
+    *in = dense;
+    return TN_OK;
+}
+
 static tn_status reduce_with(KernelCtx *c, const ReduceFns *fns, bool exponential) {
-    const Tensor *in = c->in[0];
+    Tensor dense = {0};
+    const Tensor *in;
+    TRY(read_data(c, &dense, &in));
     int64_t axes[TN_MAX_RANK], n = 0;
     uint32_t mask;
     if (kernel_has_input(c, 1)) TRY(kernel_ints(c, 1, axes, TN_MAX_RANK, &n));

@@ -17,15 +17,12 @@ static tn_status solve_rest(InferCtx *c, const Shape *x, Shape *y, int rest, uin
         }
         int from = 0;
         while (from < x->rank && ((used & 1u << from) || x->dims[from] != d || d == DIM_UNKNOWN)) from++;
-        if (from < x->rank)
-            used |= 1u << from;
-        else
-            want_dims = dim_mul(c->dims, want_dims, d);
+        if (from < x->rank) used |= 1u << from;
+        else want_dims = dim_mul(c->dims, want_dims, d);
     }
     for (int k = 0; k < x->rank; k++) {
         if (used & 1u << k) continue;
-        if (!dim_is_const(x->dims[k]))
-            have_dims = dim_mul(c->dims, have_dims, x->dims[k]);
+        if (!dim_is_const(x->dims[k])) have_dims = dim_mul(c->dims, have_dims, x->dims[k]);
         else if (mul_overflows(have, x->dims[k], &have))
             return fail(TN_LIMIT, "the operand has more than 2^63 elements");
     }
@@ -100,10 +97,13 @@ static tn_status infer(InferCtx *c) {
 static tn_status regions(RegionCtx *c) { return region_whole(c, 0, 0); }
 
 const OpSchema op_Reshape = {
-    .name = "Reshape", .summary = "Reshape (ONNX 25): the same elements under other dimensions", .kind = OP_DEFORMABLE,
+    .name = "Reshape",
+    .summary = "Reshape (ONNX 25): the same elements under other dimensions",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"shape", TS(TN_I64), 0, 0}},
     .outputs = {{"reshaped", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"allowzero", ATTR_INT, 0, 0, 0, NULL}},
     .content_inputs = 1 << 1,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

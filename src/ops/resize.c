@@ -11,8 +11,8 @@ static tn_status choose(const Node *node, const char *attr, const char *const *n
 
 static tn_status read_attrs(const Node *node, ResizeAttrs *a) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
-    static const char *const coords[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-                                         "asymmetric", "tf_crop_and_resize"};
+    static const char *const coords[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
+                                         "align_corners", "asymmetric",           "tf_crop_and_resize"};
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     int mode, coord, round;
     TRY(choose(node, "mode", modes, 3, &mode));
@@ -78,10 +78,8 @@ static tn_status infer_by_scales(InferCtx *c, const int *axes, int n, Shape *y) 
     for (int i = 0; i < n; i++) {
         Dim *d = &y->dims[axes[i]];
         if (!(scales[i] > 0)) return fail(TN_OUT_OF_RANGE, "the scale %g is not positive", (double)scales[i]);
-        if (dim_is_const(*d))
-            TRY(scaled_size(*d, scales[i], d));
-        else
-            *d = scaled_dim(c->dims, *d, scales[i]);
+        if (dim_is_const(*d)) TRY(scaled_size(*d, scales[i], d));
+        else *d = scaled_dim(c->dims, *d, scales[i]);
     }
     return TN_OK;
 }
@@ -135,9 +133,10 @@ static tn_status resize_infer(InferCtx *c) {
     TRY(read_axes(c->node, y.rank, axes, &n));
     bool scales = has_input(c, 2) && !is_empty(in_shape(c, 2)), sizes = has_input(c, 3) && !is_empty(in_shape(c, 3));
     if (scales == sizes && (!has_input(c, 2) || rank_known(c, 2)))
-        return fail(TN_INVALID_MODEL, scales ? "both scales and sizes are given" : "neither scales nor sizes are given");
-    if (attrs.coord == COORD_CROP && !has_input(c, 1))
-        return fail(TN_INVALID_MODEL, "tf_crop_and_resize wants roi");
+        return fail(TN_INVALID_MODEL,
+                    scales ? "both scales and sizes are given" : "neither scales nor sizes are given");
+    TRY(want_vector(c, sizes ? 3 : 2, n, false));
+    if (attrs.coord == COORD_CROP && !has_input(c, 1)) return fail(TN_INVALID_MODEL, "tf_crop_and_resize wants roi");
     TRY(sizes ? infer_by_sizes(c, axes, n, &y) : infer_by_scales(c, axes, n, &y));
     for (int d = 0; d < y.rank; d++)
         if (x.dims[d] == 0 && dim_is_const(y.dims[d]) && y.dims[d] > 0)
@@ -212,10 +211,8 @@ static tn_status resize_nearest(KernelCtx *c, const ResizeFilter *filters) {
             from = from * x->dims[d] + filters[d].index[index[d]];
             outside = outside || (filters[d].outside && filters[d].outside[index[d]]);
         }
-        if (outside && class_of(y->dtype) <= CLASS_INT)
-            store_f32(y->dtype, y->data, at, 1, &extrapolation, 1);
-        else
-            copy_elements(y->dtype, y->data, at, 1, data, from, 1, 1);
+        if (outside && class_of(y->dtype) <= CLASS_INT) store_f32(y->dtype, y->data, at, 1, &extrapolation, 1);
+        else copy_elements(y->dtype, y->data, at, 1, data, from, 1, 1);
         at++;
     } while (next_index(x->rank, y->dims, index));
     return TN_OK;
@@ -240,15 +237,25 @@ static tn_status resize_reference(KernelCtx *c) {
 }
 
 const OpSchema op_Resize = {
-    .name = "Resize", .summary = "Resizes by interpolation (ONNX 19)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TS_ALL_TENSOR, 'T'}, {"roi", TS_FLOAT, 0, OPERAND_OPTIONAL},
-               {"scales", TS(TN_F32), 0, OPERAND_OPTIONAL}, {"sizes", TS(TN_I64), 0, OPERAND_OPTIONAL}},
+    .name = "Resize",
+    .summary = "Resizes by interpolation (ONNX 19)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TS_ALL_TENSOR, 'T'},
+               {"roi", TS_FLOAT, 0, OPERAND_OPTIONAL},
+               {"scales", TS(TN_F32), 0, OPERAND_OPTIONAL},
+               {"sizes", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_ALL_TENSOR, 'T'}},
-    .attrs = {{"antialias", ATTR_INT}, {"axes", ATTR_INTS},
+    .attrs = {{"antialias", ATTR_INT},
+              {"axes", ATTR_INTS},
               {"coordinate_transformation_mode", ATTR_STRING, .s = "half_pixel"},
-              {"cubic_coeff_a", ATTR_FLOAT, .f = -0.75}, {"exclude_outside", ATTR_INT},
-              {"extrapolation_value", ATTR_FLOAT}, {"keep_aspect_ratio_policy", ATTR_STRING, .s = "stretch"},
-              {"mode", ATTR_STRING, .s = "nearest"}, {"nearest_mode", ATTR_STRING, .s = "round_prefer_floor"}},
+              {"cubic_coeff_a", ATTR_FLOAT, .f = -0.75},
+              {"exclude_outside", ATTR_INT},
+              {"extrapolation_value", ATTR_FLOAT},
+              {"keep_aspect_ratio_policy", ATTR_STRING, .s = "stretch"},
+              {"mode", ATTR_STRING, .s = "nearest"},
+              {"nearest_mode", ATTR_STRING, .s = "round_prefer_floor"}},
     .content_inputs = 1u << 2 | 1u << 3,
-    .infer = resize_infer, .reference = resize_reference, .flops = resize_flops,
+    .infer = resize_infer,
+    .reference = resize_reference,
+    .flops = resize_flops,
 };

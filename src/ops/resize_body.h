@@ -49,8 +49,13 @@ static tn_status FN(resize)(KernelCtx *c, const ResizeAttrs *attrs, const Resize
     TRY(FN(result)(c, 0, &y));
     for (int d = 0; d < t->rank && count > 0; d++) {
         if (!filters[d].index) continue;
-        FN(ResizeJob) job = {.filter = &filters[d], .in = dims[d], .out = axis[d].out, .inner = 1, .x = x,
-                             .extrapolation = (T)attr_float(c->node, "extrapolation_value")};
+        FN(ResizeJob)
+        job = {.filter = &filters[d],
+               .in = dims[d],
+               .out = axis[d].out,
+               .inner = 1,
+               .x = x,
+               .extrapolation = (T)attr_float(c->node, "extrapolation_value")};
         dims[d] = axis[d].out;
         int64_t outer = 1, n;
         for (int k = 0; k < d; k++) outer *= dims[k];

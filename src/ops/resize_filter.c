@@ -79,7 +79,8 @@ tn_status resize_filter(KernelCtx *c, const ResizeAttrs *attrs, const ResizeAxis
     int64_t taps = attrs->mode == RESIZE_NEAREST ? 1 : 2 * (int64_t)reach;
     int64_t count;
     TRY(checked_count(2, (int64_t[]){axis->out, taps}, &count));
-    *out = (ResizeFilter){.taps = taps, .index = kernel_scratch(c, int64_t, (size_t)count),
+    *out = (ResizeFilter){.taps = taps,
+                          .index = kernel_scratch(c, int64_t, (size_t)count),
                           .weight = kernel_scratch(c, double, (size_t)count)};
     bool *outside = kernel_scratch(c, bool, (size_t)axis->out);
     if (!out->index || !out->weight || !outside) return TN_OUT_OF_MEMORY;

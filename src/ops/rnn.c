@@ -70,10 +70,8 @@ static bool optional_int(const Node *node, const char *name) {
 static tn_status read_cell(const Node *node, CellAttrs *a) {
     *a = (CellAttrs){.o = operands_of(node->op), .directions = 1};
     Str direction = attr_string(node, "direction");
-    if (str_equal(direction, STR("bidirectional")))
-        a->directions = 2;
-    else if (str_equal(direction, STR("reverse")))
-        a->backward = true;
+    if (str_equal(direction, STR("bidirectional"))) a->directions = 2;
+    else if (str_equal(direction, STR("reverse"))) a->backward = true;
     else if (!str_equal(direction, STR("forward")))
         return fail(TN_INVALID_MODEL, "direction is \"%.*s\"; forward, reverse or bidirectional is wanted",
                     (int)direction.n, direction.s);
@@ -140,8 +138,7 @@ static tn_status rnn_infer(InferCtx *c) {
 static double rnn_flops(const Node *node, const Shape *in, const Shape *out) {
     (void)node, (void)out;
     double rows = (double)in[IN_X].dims[0] * (double)in[IN_X].dims[1], n = 0;
-    for (int i = IN_W; i <= IN_R; i++)
-        n += (double)in[i].dims[0] * (double)in[i].dims[1] * (double)in[i].dims[2];
+    for (int i = IN_W; i <= IN_R; i++) n += (double)in[i].dims[0] * (double)in[i].dims[1] * (double)in[i].dims[2];
     return 2 * rows * n;
 }
 
@@ -160,7 +157,9 @@ typedef struct Sizes {
 
 static tn_status read_sizes(KernelCtx *c, const CellAttrs *a, Sizes *s) {
     const Tensor *x = c->in[IN_X];
-    *s = (Sizes){.steps = x->dims[a->batch_first], .batch = x->dims[!a->batch_first], .input = x->dims[2],
+    *s = (Sizes){.steps = x->dims[a->batch_first],
+                 .batch = x->dims[!a->batch_first],
+                 .input = x->dims[2],
                  .hidden = c->in[IN_R]->dims[a->o.quantised ? 1 : 2]};
     s->gates = s->hidden * a->o.gates;
     if (!kernel_has_input(c, IN_LENS)) return TN_OK;
@@ -220,16 +219,22 @@ static tn_status rnn_reference(KernelCtx *c) { return RUN_FLOAT(c, recurrent); }
 /* ---- schemas ------------------------------------------------------------------------------------------------- */
 
 #define FLOAT_OPTIONAL TS_FLOAT, 'T', OPERAND_OPTIONAL
-#define RNN_INPUTS                                                                                                   \
-    {"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"R", TS_FLOAT, 'T'}, {"B", FLOAT_OPTIONAL},                         \
-        {"sequence_lens", TS(TN_I32), 0, OPERAND_OPTIONAL}, {"initial_h", FLOAT_OPTIONAL}
-#define RNN_ATTRS                                                                                                    \
-    {"activation_alpha", ATTR_FLOATS}, {"activation_beta", ATTR_FLOATS}, {"activations", ATTR_STRINGS},              \
-        {"clip", ATTR_FLOAT}, {"direction", ATTR_STRING, .s = "forward"}, {"hidden_size", ATTR_INT}
+#define RNN_INPUTS                                                                           \
+    {"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"R", TS_FLOAT, 'T'}, {"B", FLOAT_OPTIONAL}, \
+        {"sequence_lens", TS(TN_I32), 0, OPERAND_OPTIONAL}, {                                \
+        "initial_h", FLOAT_OPTIONAL                                                          \
+    }
+#define RNN_ATTRS                                                                                       \
+    {"activation_alpha", ATTR_FLOATS}, {"activation_beta", ATTR_FLOATS}, {"activations", ATTR_STRINGS}, \
+        {"clip", ATTR_FLOAT}, {"direction", ATTR_STRING, .s = "forward"}, {                             \
+        "hidden_size", ATTR_INT                                                                         \
+    }
 #define RNN_COMMON .infer = rnn_infer, .reference = rnn_reference, .flops = rnn_flops
 
 const OpSchema op_LSTM = {
-    .name = "LSTM", .summary = "Long short-term memory (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "LSTM",
+    .summary = "Long short-term memory (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {RNN_INPUTS, {"initial_c", FLOAT_OPTIONAL}, {"P", FLOAT_OPTIONAL}},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}, {"Y_c", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"input_forget", ATTR_INT}, {"layout", ATTR_INT}},
@@ -237,7 +242,9 @@ const OpSchema op_LSTM = {
 };
 
 const OpSchema op_GRU = {
-    .name = "GRU", .summary = "Gated recurrent unit (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "GRU",
+    .summary = "Gated recurrent unit (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}, {"linear_before_reset", ATTR_INT}},
@@ -245,7 +252,9 @@ const OpSchema op_GRU = {
 };
 
 const OpSchema op_RNN = {
-    .name = "RNN", .summary = "Recurrent layer of one gate (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "RNN",
+    .summary = "Recurrent layer of one gate (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}},
@@ -255,14 +264,24 @@ const OpSchema op_RNN = {
 #define BYTE (TS(TN_I8) | TS(TN_U8))
 
 const OpSchema op_ms_DynamicQuantizeLSTM = {
-    .domain = "com.microsoft", .name = "DynamicQuantizeLSTM", .kind = OP_ATOMIC,
+    .domain = "com.microsoft",
+    .name = "DynamicQuantizeLSTM",
+    .kind = OP_ATOMIC,
     .summary = "LSTM with 8-bit weights; what they are multiplied by is quantised as it comes (ONNX Runtime 1)",
-    .inputs = {{"X", TS(TN_F32), 'T'}, {"W", BYTE, 'Q'}, {"R", BYTE, 'Q'},
-               {"B", TS(TN_F32), 'T', OPERAND_OPTIONAL}, {"sequence_lens", TS(TN_I32), 0, OPERAND_OPTIONAL},
-               {"initial_h", TS(TN_F32), 'T', OPERAND_OPTIONAL}, {"initial_c", TS(TN_F32), 'T', OPERAND_OPTIONAL},
-               {"P", TS(TN_F32), 'T', OPERAND_OPTIONAL}, {"W_scale", TS(TN_F32)}, {"W_zero_point", BYTE, 'Q'},
-               {"R_scale", TS(TN_F32)}, {"R_zero_point", BYTE, 'Q'}},
-    .outputs = {{"Y", TS(TN_F32), 'T', OPERAND_OPTIONAL}, {"Y_h", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+    .inputs = {{"X", TS(TN_F32), 'T'},
+               {"W", BYTE, 'Q'},
+               {"R", BYTE, 'Q'},
+               {"B", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+               {"sequence_lens", TS(TN_I32), 0, OPERAND_OPTIONAL},
+               {"initial_h", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+               {"initial_c", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+               {"P", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+               {"W_scale", TS(TN_F32)},
+               {"W_zero_point", BYTE, 'Q'},
+               {"R_scale", TS(TN_F32)},
+               {"R_zero_point", BYTE, 'Q'}},
+    .outputs = {{"Y", TS(TN_F32), 'T', OPERAND_OPTIONAL},
+                {"Y_h", TS(TN_F32), 'T', OPERAND_OPTIONAL},
                 {"Y_c", TS(TN_F32), 'T', OPERAND_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"input_forget", ATTR_INT}},
     RNN_COMMON,

@@ -14,17 +14,31 @@ typedef struct FN(Layer) {
 } FN(Layer);
 
 /* y[rows, columns] = a[rows, k] times columns [from, from + columns) of R's transpose. */
-static tn_status FN(times_r)(KernelCtx *c, const FN(Layer) *l, const T *a, int64_t from, int64_t columns, T *y) {
-    MatrixProduct p = {.m = l->s.batch, .n = columns, .k = l->s.hidden, .a_row = l->s.hidden, .a_col = 1,
-                       .b_row = l->s.gates, .b_col = 1, .y_row = l->s.gates, .batch = 1};
+static tn_status FN(times_r)(KernelCtx *c, const FN(Layer) * l, const T *a, int64_t from, int64_t columns, T *y) {
+    MatrixProduct p = {.m = l->s.batch,
+                       .n = columns,
+                       .k = l->s.hidden,
+                       .a_row = l->s.hidden,
+                       .a_col = 1,
+                       .b_row = l->s.gates,
+                       .b_col = 1,
+                       .y_row = l->s.gates,
+                       .batch = 1};
     const QuantisedWeights *q = l->quantised;
     if (q) return FN(quantised_product)(c, &p, a, q->r, q->r_scale, q->n_r_scale, y + from);
     return FN(matrix_product)(c, &p, a, l->rt + from, y + from);
 }
 
-static tn_status FN(times_w)(KernelCtx *c, const FN(Layer) *l, const T *x) {
-    MatrixProduct p = {.m = l->s.steps * l->s.batch, .n = l->s.gates, .k = l->s.input, .a_row = l->s.input,
-                       .a_col = 1, .b_row = 1, .b_col = l->s.input, .y_row = l->s.gates, .batch = 1};
+static tn_status FN(times_w)(KernelCtx *c, const FN(Layer) * l, const T *x) {
+    MatrixProduct p = {.m = l->s.steps * l->s.batch,
+                       .n = l->s.gates,
+                       .k = l->s.input,
+                       .a_row = l->s.input,
+                       .a_col = 1,
+                       .b_row = 1,
+                       .b_col = l->s.input,
+                       .y_row = l->s.gates,
+                       .batch = 1};
     const QuantisedWeights *q = l->quantised;
     if (q) {
         p.b_row = l->s.gates, p.b_col = 1;
@@ -33,18 +47,18 @@ static tn_status FN(times_w)(KernelCtx *c, const FN(Layer) *l, const T *x) {
     return FN(matrix_product)(c, &p, x, l->w, l->from_x);
 }
 
-static void FN(clip)(const FN(Layer) *l, T *v, int64_t n) {
+static void FN(clip)(const FN(Layer) * l, T *v, int64_t n) {
     const T limit = (T)l->attrs->clip;
     for (int64_t i = 0; l->attrs->clips && i < n; i++) v[i] = v[i] < -limit ? -limit : v[i] > limit ? limit : v[i];
 }
 
-static void FN(clip_activate)(const FN(Layer) *l, int which, T *v, int64_t n) {
+static void FN(clip_activate)(const FN(Layer) * l, int which, T *v, int64_t n) {
     FN(clip)(l, v, n);
     FN(activate)(&l->act[which], v, n);
 }
 
 /* x: gates from the input, biases included, in the order input, output, forget, cell; h: gates from the state. */
-static void FN(lstm_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
+static void FN(lstm_cell)(const FN(Layer) * l, int64_t b, T *x, const T *h) {
     int64_t n = l->s.hidden;
     T *i = x, *o = x + n, *f = x + 2 * n, *g = x + 3 * n, *cell = l->c + b * n, *out = l->h + b * n;
     const T *p = l->peephole;
@@ -68,14 +82,14 @@ static void FN(lstm_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
 }
 
 /* Gates in the order update, reset, hidden; the first half: what the second product needs. */
-static void FN(gru_reset)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
+static void FN(gru_reset)(const FN(Layer) * l, int64_t b, T *x, const T *h) {
     int64_t n = l->s.hidden;
     for (int64_t k = 0; k < 2 * n; k++) x[k] += h[k];
     FN(clip_activate)(l, 0, x, 2 * n);
     for (int64_t k = 0; k < n; k++) l->reset[b * n + k] = x[n + k] * l->h[b * n + k];
 }
 
-static void FN(gru_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
+static void FN(gru_cell)(const FN(Layer) * l, int64_t b, T *x, const T *h) {
     int64_t n = l->s.hidden;
     T *z = x, *r = x + n, *g = x + 2 * n, *state = l->h + b * n;
     for (int64_t k = 0; k < n; k++) {
@@ -86,7 +100,7 @@ static void FN(gru_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
     for (int64_t k = 0; k < n; k++) state[k] = (1 - z[k]) * g[k] + z[k] * state[k];
 }
 
-static void FN(rnn_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
+static void FN(rnn_cell)(const FN(Layer) * l, int64_t b, T *x, const T *h) {
     int64_t n = l->s.hidden;
     for (int64_t k = 0; k < n; k++) x[k] += h[k];
     FN(clip_activate)(l, 0, x, n);
@@ -94,16 +108,16 @@ static void FN(rnn_cell)(const FN(Layer) *l, int64_t b, T *x, const T *h) {
 }
 
 /* Which time step sequence b is at; -1: it has ended. */
-static int64_t FN(time_of)(const FN(Layer) *l, int64_t step, int64_t b, bool backward) {
+static int64_t FN(time_of)(const FN(Layer) * l, int64_t step, int64_t b, bool backward) {
     int64_t len = l->s.lens ? l->s.lens[b] : l->s.steps;
     return step >= len ? -1 : backward ? len - 1 - step : step;
 }
 
-static T *FN(gates_of)(const FN(Layer) *l, int64_t time, int64_t b) {
+static T *FN(gates_of)(const FN(Layer) * l, int64_t time, int64_t b) {
     return l->from_x + (l->attrs->batch_first ? b * l->s.steps + time : time * l->s.batch + b) * l->s.gates;
 }
 
-static tn_status FN(run_step)(KernelCtx *c, const FN(Layer) *l, int64_t step, bool backward) {
+static tn_status FN(run_step)(KernelCtx *c, const FN(Layer) * l, int64_t step, bool backward) {
     CellKind kind = l->attrs->o.kind;
     bool two = kind == CELL_GRU && !l->attrs->linear_before_reset;
     int64_t n = l->s.hidden;
@@ -125,7 +139,7 @@ static tn_status FN(run_step)(KernelCtx *c, const FN(Layer) *l, int64_t step, bo
 }
 
 /* Biases are added to the input's gates, but for GRU's hidden gate, where R's bias belongs to the state's part. */
-static void FN(add_biases)(const FN(Layer) *l) {
+static void FN(add_biases)(const FN(Layer) * l) {
     int64_t both = l->attrs->o.kind == CELL_GRU ? 2 * l->s.hidden : l->s.gates;
     for (int64_t row = 0; l->wb && row < l->s.steps * l->s.batch; row++) {
         T *x = l->from_x + row * l->s.gates;
@@ -134,16 +148,16 @@ static void FN(add_biases)(const FN(Layer) *l) {
 }
 
 /* Place of (direction, sequence) in a state, and of (time, direction, sequence) in Y. */
-static int64_t FN(state_at)(const FN(Layer) *l, int d, int64_t b) {
+static int64_t FN(state_at)(const FN(Layer) * l, int d, int64_t b) {
     return (l->attrs->batch_first ? b * l->attrs->directions + d : d * l->s.batch + b) * l->s.hidden;
 }
-static int64_t FN(y_at)(const FN(Layer) *l, int64_t t, int d, int64_t b) {
+static int64_t FN(y_at)(const FN(Layer) * l, int64_t t, int d, int64_t b) {
     int64_t n = l->attrs->directions;
     if (l->attrs->batch_first) return ((b * l->s.steps + t) * n + d) * l->s.hidden;
     return ((t * n + d) * l->s.batch + b) * l->s.hidden;
 }
 
-static tn_status FN(run_direction)(KernelCtx *c, FN(Layer) *l, int d, const T *x, const T *h0, const T *c0, T *y,
+static tn_status FN(run_direction)(KernelCtx *c, FN(Layer) * l, int d, const T *x, const T *h0, const T *c0, T *y,
                                    T *y_h, T *y_c) {
     const Sizes *s = &l->s;
     size_t row = (size_t)s->hidden * sizeof(T);
@@ -163,10 +177,8 @@ static tn_status FN(run_direction)(KernelCtx *c, FN(Layer) *l, int d, const T *x
         TRY(FN(run_step)(c, l, step, backward));
         for (int64_t b = 0; y && b < s->batch; b++) {
             int64_t t = FN(time_of)(l, step, b, backward);
-            if (t >= 0)
-                memcpy(y + FN(y_at)(l, t, d, b), l->h + b * s->hidden, row);
-            else /* past the end of the sequence */
-                memset(y + FN(y_at)(l, step, d, b), 0, row);
+            if (t >= 0) memcpy(y + FN(y_at)(l, t, d, b), l->h + b * s->hidden, row);
+            else /* past the end of the sequence */ memset(y + FN(y_at)(l, step, d, b), 0, row);
         }
     }
     for (int64_t b = 0; b < s->batch; b++) {
@@ -176,7 +188,7 @@ static tn_status FN(run_direction)(KernelCtx *c, FN(Layer) *l, int d, const T *x
     return TN_OK;
 }
 
-static tn_status FN(layer_scratch)(KernelCtx *c, FN(Layer) *l) {
+static tn_status FN(layer_scratch)(KernelCtx *c, FN(Layer) * l) {
     int64_t rows, n, all;
     TRY(checked_count(3, (int64_t[]){l->s.steps, l->s.batch, l->s.gates}, &rows));
     TRY(checked_count(2, (int64_t[]){l->s.batch, l->s.gates}, &n));

@@ -109,7 +109,8 @@ static void roi_align_range(void *arg, int64_t begin, int64_t end) {
         double bin_w = width / (double)job->out_width, bin_h = height / (double)job->out_height;
         double rows = job->sampling > 0 ? (double)job->sampling : ceil(bin_h);
         double columns = job->sampling > 0 ? (double)job->sampling : ceil(bin_w);
-        int64_t r = rows > 0 ? (int64_t)fmin(rows, POINTS_MAX) : 0, s = columns > 0 ? (int64_t)fmin(columns, POINTS_MAX) : 0;
+        int64_t r = rows > 0 ? (int64_t)fmin(rows, POINTS_MAX) : 0,
+                s = columns > 0 ? (int64_t)fmin(columns, POINTS_MAX) : 0;
         double *y = job->y + n * job->channels * job->out_height * job->out_width;
         for (int64_t ch = 0; ch < job->channels; ch++) {
             const double *plane = job->x + (job->batch[n] * job->channels + ch) * job->height * job->width;
@@ -123,8 +124,12 @@ static void roi_align_range(void *arg, int64_t begin, int64_t end) {
 
 static void read_job(const KernelCtx *c, RoiJob *job) {
     const Tensor *x = c->in[0], *y = &c->out[0];
-    *job = (RoiJob){.channels = x->dims[1], .height = x->dims[2], .width = x->dims[3], .out_height = y->dims[2],
-                    .out_width = y->dims[3], .scale = attr_float(c->node, "spatial_scale")};
+    *job = (RoiJob){.channels = x->dims[1],
+                    .height = x->dims[2],
+                    .width = x->dims[3],
+                    .out_height = y->dims[2],
+                    .out_width = y->dims[3],
+                    .scale = attr_float(c->node, "spatial_scale")};
 }
 
 static tn_status roi_align_reference(KernelCtx *c) {
@@ -174,7 +179,8 @@ static tn_status max_roi_pool_reference(KernelCtx *c) {
         if (!(roi[0] >= 0 && roi[0] < (double)c->in[0]->dims[0]))
             return fail(TN_OUT_OF_RANGE, "batch index %g is not in 0..%lld", roi[0], (long long)c->in[0]->dims[0] - 1);
         double x0 = round(roi[1] * job.scale), y0 = round(roi[2] * job.scale);
-        double width = fmax(round(roi[3] * job.scale) - x0 + 1, 1), height = fmax(round(roi[4] * job.scale) - y0 + 1, 1);
+        double width = fmax(round(roi[3] * job.scale) - x0 + 1, 1),
+               height = fmax(round(roi[4] * job.scale) - y0 + 1, 1);
         for (int64_t ch = 0; ch < job.channels; ch++) {
             const double *plane = job.x + ((int64_t)roi[0] * job.channels + ch) * job.height * job.width;
             for (int64_t i = 0; i < job.out_height; i++) {
@@ -192,19 +198,28 @@ static tn_status max_roi_pool_reference(KernelCtx *c) {
 }
 
 const OpSchema op_RoiAlign = {
-    .name = "RoiAlign", .summary = "Regions of images, sampled to one size (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "RoiAlign",
+    .summary = "Regions of images, sampled to one size (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"rois", TS_FLOAT, 'T'}, {"batch_indices", TS(TN_I64)}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"coordinate_transformation_mode", ATTR_STRING, .s = "half_pixel"}, {"mode", ATTR_STRING, .s = "avg"},
-              {"output_height", ATTR_INT, .i = 1}, {"output_width", ATTR_INT, .i = 1}, {"sampling_ratio", ATTR_INT},
+    .attrs = {{"coordinate_transformation_mode", ATTR_STRING, .s = "half_pixel"},
+              {"mode", ATTR_STRING, .s = "avg"},
+              {"output_height", ATTR_INT, .i = 1},
+              {"output_width", ATTR_INT, .i = 1},
+              {"sampling_ratio", ATTR_INT},
               {"spatial_scale", ATTR_FLOAT, .f = 1}},
-    .infer = roi_align_infer, .reference = roi_align_reference,
+    .infer = roi_align_infer,
+    .reference = roi_align_reference,
 };
 
 const OpSchema op_MaxRoiPool = {
-    .name = "MaxRoiPool", .summary = "Regions of images, pooled to one size (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "MaxRoiPool",
+    .summary = "Regions of images, pooled to one size (ONNX 22)",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"rois", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"pooled_shape", ATTR_INTS, ATTR_REQUIRED}, {"spatial_scale", ATTR_FLOAT, .f = 1}},
-    .infer = max_roi_pool_infer, .reference = max_roi_pool_reference,
+    .infer = max_roi_pool_infer,
+    .reference = max_roi_pool_reference,
 };

@@ -4,16 +4,18 @@
 
 static tn_status rotary_infer(InferCtx *c) {
     int64_t dim = attr_int(c->node, "rotary_embedding_dim"), heads = attr_int(c->node, "num_heads");
+    Dim rows;
     set_shape(c, 0, in_shape(c, 0));
-    if (dim < 0 || dim % 2) return fail(TN_INVALID_MODEL, "rotary_embedding_dim is %lld; an even number is wanted", (long long)dim);
+    TRY(dims_must_match(in_dim(c, 1, 0), in_dim(c, 2, 0), "rows of cos_cache and sin_cache", &rows));
+    if (dim < 0 || dim % 2)
+        return fail(TN_INVALID_MODEL, "rotary_embedding_dim is %lld; an even number is wanted", (long long)dim);
     if (rank_known(c, 0)) {
         int rank = in_shape(c, 0)->rank;
         if (rank != 3 && rank != 4)
             return fail(TN_SHAPE, "\"%.*s\" has %d dimensions where 3 or 4 are wanted", IN_NAME(c, 0), rank);
         Dim hidden = in_dim(c, 0, 2);
         if (rank == 3 && (heads < 1 || (dim_is_const(hidden) && hidden % heads)))
-            return fail(TN_INVALID_MODEL, "num_heads is %lld, which does not divide the hidden size",
-                        (long long)heads);
+            return fail(TN_INVALID_MODEL, "num_heads is %lld, which does not divide the hidden size", (long long)heads);
         Dim head = rank == 4 ? in_dim(c, 0, 3) : dim_is_const(hidden) ? hidden / heads : DIM_UNKNOWN;
         if (dim_is_const(head) && (dim > head || (dim == 0 && head % 2)))
             return fail(TN_SHAPE, "heads of size %lld cannot be turned in %lld elements", (long long)head,
@@ -90,10 +92,15 @@ static tn_status rotary_reference(KernelCtx *c) {
 #define SMALL_FLOAT (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
 
 const OpSchema op_RotaryEmbedding = {
-    .name = "RotaryEmbedding", .summary = "Turns pairs of elements by their position (ONNX 23)", .kind = OP_ATOMIC,
-    .inputs = {{"X", SMALL_FLOAT, 'T'}, {"cos_cache", SMALL_FLOAT, 'T'}, {"sin_cache", SMALL_FLOAT, 'T'},
+    .name = "RotaryEmbedding",
+    .summary = "Turns pairs of elements by their position (ONNX 23)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", SMALL_FLOAT, 'T'},
+               {"cos_cache", SMALL_FLOAT, 'T'},
+               {"sin_cache", SMALL_FLOAT, 'T'},
                {"position_ids", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"Y", SMALL_FLOAT, 'T'}},
     .attrs = {{"interleaved", ATTR_INT}, {"num_heads", ATTR_INT}, {"rotary_embedding_dim", ATTR_INT}},
-    .infer = rotary_infer, .reference = rotary_reference,
+    .infer = rotary_infer,
+    .reference = rotary_reference,
 };

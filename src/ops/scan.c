@@ -10,7 +10,8 @@ typedef struct Parts {
 
 static tn_status check_list(const Node *node, const char *name, int n, bool direction) {
     IntList list = attr_ints(node, name);
-    if (list.n != 0 && list.n != (size_t)n) return fail(TN_INVALID_ARGUMENT, "%s has %zu entries, not %d", name, list.n, n);
+    if (list.n != 0 && list.n != (size_t)n)
+        return fail(TN_INVALID_ARGUMENT, "%s has %zu entries, not %d", name, list.n, n);
     for (size_t k = 0; direction && k < list.n; k++)
         if (list.data[k] != 0 && list.data[k] != 1)
             return fail(TN_INVALID_ARGUMENT, "%s[%zu] is neither 0 nor 1", name, k);
@@ -27,7 +28,8 @@ static tn_status parts_of(const Node *node, Parts *p) {
     p->body = attr_graph(node, "body");
     if (!p->body) return fail(TN_INVALID_MODEL, "the body is missing");
     if (scanned < 1 || scanned > node->n_operands)
-        return fail(TN_INVALID_ARGUMENT, "num_scan_inputs is %lld, of %u operands", (long long)scanned, node->n_operands);
+        return fail(TN_INVALID_ARGUMENT, "num_scan_inputs is %lld, of %u operands", (long long)scanned,
+                    node->n_operands);
     p->scanned = (int)scanned;
     p->states = (int)(node->n_operands - scanned);
     p->stacked = (int)node->n_results - p->states;
@@ -94,8 +96,10 @@ static tn_status prepare(KernelCtx *c, Run *r) {
     if ((uint64_t)r->length > c->context->limits.max_loop_trips)
         return fail(TN_LIMIT, "a scan over %lld slices (max_loop_trips)", (long long)r->length);
     for (int i = 0; i < p->stacked; i++)
-        r->stacks[i] = (Stack){.index = p->states + i, .axis = entry(c->node, "scan_output_axes", i),
-                               .backwards = entry(c->node, "scan_output_directions", i) != 0, .length = r->length};
+        r->stacks[i] = (Stack){.index = p->states + i,
+                               .axis = entry(c->node, "scan_output_axes", i),
+                               .backwards = entry(c->node, "scan_output_directions", i) != 0,
+                               .length = r->length};
     return TN_OK;
 }
 
@@ -116,8 +120,8 @@ static tn_status turn(KernelCtx *c, Run *r, int64_t iteration) {
     for (int i = 0; i < p->states; i++) r->in[i] = r->states[i].now;
     for (int k = 0; k < p->scanned; k++) {
         bool backwards = entry(c->node, "scan_input_directions", k) != 0;
-        r->in[p->states + k] =
-            slice_of(c->in[p->states + k], r->axes[k], backwards ? r->length - 1 - iteration : iteration);
+        r->in[p->states + k] = slice_of(c->in[p->states + k], r->axes[k],
+                                        backwards ? r->length - 1 - iteration : iteration);
     }
     TRY(c->host->run_graph(c->host, p->body, r->in, (size_t)c->n_in, r->out, (size_t)c->n_out));
     for (int i = 0; i < p->stacked; i++) TRY(stack_push(c, &r->stacks[i], &r->out[p->states + i]));
@@ -140,16 +144,15 @@ static tn_status run(KernelCtx *c, Run *r) {
 static tn_status reference(KernelCtx *c) {
     Run r = {0};
     tn_status status = run(c, &r);
-    for (int i = 0; r.states && i < r.parts.states; i++) {
-        slot_release(&r.states[i].slots[0]);
-        slot_release(&r.states[i].slots[1]);
-    }
+    for (int i = 0; r.states && i < r.parts.states; i++) carried_release(&r.states[i]);
     for (int i = 0; r.stacks && i < r.parts.stacked; i++) slot_release(&r.stacks[i].slot);
     return status;
 }
 
 const OpSchema op_Scan = {
-    .name = "Scan", .summary = "Scan (ONNX 25): a nested graph over slices", .kind = OP_ATOMIC,
+    .name = "Scan",
+    .summary = "Scan (ONNX 25): a nested graph over slices",
+    .kind = OP_ATOMIC,
     .flags = OP_CONTROL | OP_DYNAMIC_OUT,
     .inputs = {{"initial_state_and_scan_inputs", TS_ALL_TENSOR, 0, OPERAND_VARIADIC}},
     .outputs = {{"final_state_and_scan_outputs", TS_ALL_TENSOR, 0, OPERAND_VARIADIC}},
@@ -159,5 +162,6 @@ const OpSchema op_Scan = {
               {"scan_input_directions", ATTR_INTS, 0, 0, 0, NULL},
               {"scan_output_axes", ATTR_INTS, 0, 0, 0, NULL},
               {"scan_output_directions", ATTR_INTS, 0, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -10,7 +10,8 @@ static tn_status infer(InferCtx *c) {
     TRY(scatter_reduction(c->node, in_dtype(c, 0), &reduction));
     if (x->rank >= 0) TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
     if (index->rank >= 0 && updates->rank >= 0) {
-        if (index->rank != updates->rank) return fail(TN_SHAPE, "indices and updates differ in their number of dimensions");
+        if (index->rank != updates->rank)
+            return fail(TN_SHAPE, "indices and updates differ in their number of dimensions");
         for (int k = 0; k < index->rank; k++) {
             Dim same;
             TRY(dims_must_match(index->dims[k], updates->dims[k], "indices and updates", &same));
@@ -55,11 +56,14 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_ScatterElements = {
-    .name = "ScatterElements", .summary = "ScatterElements (ONNX 18): replace or reduce elements by index",
+    .name = "ScatterElements",
+    .summary = "ScatterElements (ONNX 18): replace or reduce elements by index",
     .kind = OP_ATOMIC,
-    .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0},
+    .inputs = {{"data", TS_ALL_TENSOR, 'T', 0},
+               {"indices", TS(TN_I32) | TS(TN_I64), 0, 0},
                {"updates", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}, {"reduction", ATTR_STRING, 0, 0, 0, "none"}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -16,7 +16,8 @@ static tn_status infer(InferCtx *c) {
     if (updates->rank < 0) return TN_OK;
     int lead = index->rank - 1;
     if (updates->rank != lead + x->rank - (int)tuple)
-        return fail(TN_SHAPE, "updates has %d dimensions, but %d are wanted", updates->rank, lead + x->rank - (int)tuple);
+        return fail(TN_SHAPE, "updates has %d dimensions, but %d are wanted", updates->rank,
+                    lead + x->rank - (int)tuple);
     for (int k = 0; k < updates->rank; k++)
         TRY(dims_must_match(updates->dims[k], k < lead ? index->dims[k] : x->dims[tuple + k - lead], "updates", &same));
     return TN_OK;
@@ -49,9 +50,12 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_ScatterND = {
-    .name = "ScatterND", .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples", .kind = OP_ATOMIC,
+    .name = "ScatterND",
+    .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples",
+    .kind = OP_ATOMIC,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}, {"updates", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"reduction", ATTR_STRING, 0, 0, 0, "none"}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -7,7 +7,8 @@ tn_status scatter_reduction(const Node *node, tn_dtype dtype, Reduction *out) {
     for (int k = 0; k < 5; k++) {
         if (!attr_string_is(node, "reduction", names[k])) continue;
         *out = (Reduction)k;
-        if (k != REDUCE_NONE && dtype == TN_STRING) return fail(TN_UNSUPPORTED, "strings have no reduction \"%s\"", names[k]);
+        if (k != REDUCE_NONE && dtype == TN_STRING)
+            return fail(TN_UNSUPPORTED, "strings have no reduction \"%s\"", names[k]);
         if (k >= REDUCE_MAX && dtype_is_complex(dtype))
             return fail(TN_UNSUPPORTED, "complex numbers have no reduction \"%s\"", names[k]);
         return TN_OK;
@@ -17,15 +18,15 @@ tn_status scatter_reduction(const Node *node, tn_dtype dtype, Reduction *out) {
 }
 
 /* NaN wins, as in numpy. */
-#define FLOAT_REDUCE(T)                                                                                              \
-    static T reduce_##T(Reduction r, T a, T b) {                                                                     \
-        switch (r) {                                                                                                 \
-        case REDUCE_ADD: return a + b;                                                                               \
-        case REDUCE_MUL: return a * b;                                                                               \
-        case REDUCE_MAX: return a != a || a > b ? a : b;                                                             \
-        case REDUCE_MIN: return a != a || a < b ? a : b;                                                             \
-        default: return b;                                                                                           \
-        }                                                                                                            \
+#define FLOAT_REDUCE(T)                                  \
+    static T reduce_##T(Reduction r, T a, T b) {         \
+        switch (r) {                                     \
+        case REDUCE_ADD: return a + b;                   \
+        case REDUCE_MUL: return a * b;                   \
+        case REDUCE_MAX: return a != a || a > b ? a : b; \
+        case REDUCE_MIN: return a != a || a < b ? a : b; \
+        default: return b;                               \
+        }                                                \
     }
 FLOAT_REDUCE(float)
 FLOAT_REDUCE(double)

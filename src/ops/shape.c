@@ -49,18 +49,24 @@ static tn_status size_reference(KernelCtx *c) {
 }
 
 const OpSchema op_Shape = {
-    .name = "Shape", .summary = "Shape (ONNX 25): the operand's sizes", .kind = OP_HOST,
+    .name = "Shape",
+    .summary = "Shape (ONNX 25): the operand's sizes",
+    .kind = OP_HOST,
     .inputs = {{"data", TS_ALL_TENSOR, 0, 0}},
     .outputs = {{"shape", TS(TN_I64), 0, 0}},
     .attrs = {{"start", ATTR_INT, 0, 0, 0, NULL}, {"end", ATTR_INT, 0, 0, 0, NULL}},
     .shape_inputs = 1 << 0,
-    .infer = shape_infer, .reference = shape_reference,
+    .infer = shape_infer,
+    .reference = shape_reference,
 };
 
 const OpSchema op_Size = {
-    .name = "Size", .summary = "Size (ONNX 25): how many elements the operand has", .kind = OP_HOST,
+    .name = "Size",
+    .summary = "Size (ONNX 25): how many elements the operand has",
+    .kind = OP_HOST,
     .inputs = {{"data", TS_ALL_TENSOR, 0, 0}},
     .outputs = {{"size", TS(TN_I64), 0, 0}},
     .shape_inputs = 1 << 0,
-    .infer = size_infer, .reference = size_reference,
+    .infer = size_infer,
+    .reference = size_reference,
 };

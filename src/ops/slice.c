@@ -68,8 +68,8 @@ static tn_status operand_dims(const InferCtx *c, int i, int n, Dim *out) {
                     (long long)length, n);
     for (int k = 0; k < n; k++) out[k] = has_input(c, i) ? DIM_UNKNOWN : i == AXES ? k : 1;
     if (in_content(c, i, out, TN_MAX_RANK, &count) && count != n)
-        return fail(TN_SHAPE, "%s has %d entries, but starts has %d", op_input_spec(c->node->op, (size_t)i)->name, count,
-                    n);
+        return fail(TN_SHAPE, "%s has %d entries, but starts has %d", op_input_spec(c->node->op, (size_t)i)->name,
+                    count, n);
     return TN_OK;
 }
 
@@ -159,8 +159,9 @@ static tn_status regions(RegionCtx *c) {
         Cut cut;
         TRY(normal_axis(axes[k], x->rank, "axes", &axis));
         TRY(cut_axis(x->dims[axis], starts[k], ends[k], steps[k], &cut));
-        if (cut.count != r.size[axis]) return fail(TN_SHAPE, "dimension %d of the result is %lld, but should be %lld",
-                                                   axis, (long long)r.size[axis], (long long)cut.count);
+        if (cut.count != r.size[axis])
+            return fail(TN_SHAPE, "dimension %d of the result is %lld, but should be %lld", axis,
+                        (long long)r.size[axis], (long long)cut.count);
         r.src_offset += cut.start * x->strides[axis];
         r.src_stride[axis] = cut.count > 1 ? x->strides[axis] * cut.step : 0;
     }
@@ -170,7 +171,9 @@ static tn_status regions(RegionCtx *c) {
 static tn_status reference(KernelCtx *c) { return run_as_regions(c); }
 
 const OpSchema op_Slice = {
-    .name = "Slice", .summary = "Slice (ONNX 13): ranges with steps along some axes", .kind = OP_DEFORMABLE,
+    .name = "Slice",
+    .summary = "Slice (ONNX 13): ranges with steps along some axes",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0},
                {"starts", TS(TN_I32) | TS(TN_I64), 'I', 0},
                {"ends", TS(TN_I32) | TS(TN_I64), 'I', 0},
@@ -178,5 +181,7 @@ const OpSchema op_Slice = {
                {"steps", TS(TN_I32) | TS(TN_I64), 'I', OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .content_inputs = 1 << STARTS | 1 << ENDS | 1 << AXES | 1 << STEPS,
-    .infer = infer, .regions = regions, .reference = reference,
+    .infer = infer,
+    .regions = regions,
+    .reference = reference,
 };

@@ -28,7 +28,8 @@ static tn_status given_sizes(InferCtx *c, Dim dim, Dim *sizes) {
     }
     if (n != c->n_out) return fail(TN_SHAPE, "split has %d sizes for %d results", n, c->n_out);
     for (int i = 0; i < n; i++) {
-        if (dim_is_const(sizes[i]) && sizes[i] < 0) return fail(TN_SHAPE, "split has the size %lld", (long long)sizes[i]);
+        if (dim_is_const(sizes[i]) && sizes[i] < 0)
+            return fail(TN_SHAPE, "split has the size %lld", (long long)sizes[i]);
         total = dim_add(c->dims, total, sizes[i]);
     }
     if (dim_is_const(total) && dim_is_const(dim) && total != dim)
@@ -58,10 +59,8 @@ static tn_status infer(InferCtx *c) {
     TRY(expect_list(c, 1, c->n_out));
     if (x->rank < 0) return TN_OK;
     TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
-    if (has_input(c, 1))
-        TRY(given_sizes(c, x->dims[axis], sizes));
-    else
-        TRY(even_sizes(c->node, c->dims, x->dims[axis], c->n_out, sizes));
+    if (has_input(c, 1)) TRY(given_sizes(c, x->dims[axis], sizes));
+    else TRY(even_sizes(c->node, c->dims, x->dims[axis], c->n_out, sizes));
     for (int i = 0; i < c->n_out; i++) {
         Shape y = *x;
         y.dims[axis] = sizes[i];
@@ -90,10 +89,13 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_Split = {
-    .name = "Split", .summary = "Split (ONNX 18): parts along an axis", .kind = OP_DEFORMABLE,
+    .name = "Split",
+    .summary = "Split (ONNX 18): parts along an axis",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"split", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"outputs", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}, {"num_outputs", ATTR_INT, 0, 0, 0, NULL}},
     .content_inputs = 1 << 1,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

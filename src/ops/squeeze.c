@@ -35,8 +35,7 @@ static tn_status squeeze_infer(InferCtx *c) {
     TRY(normal_axes(axes, (size_t)n, x->rank, "axes", &mask));
     Shape y = {.rank = 0};
     for (int k = 0; k < x->rank; k++) {
-        if (!(mask & 1u << k))
-            y.dims[y.rank++] = x->dims[k];
+        if (!(mask & 1u << k)) y.dims[y.rank++] = x->dims[k];
         else if (dim_is_const(x->dims[k]) && x->dims[k] != 1)
             return fail(TN_SHAPE, "axes names dimension %d, which has size %lld", k, (long long)x->dims[k]);
     }
@@ -68,17 +67,23 @@ static tn_status unsqueeze_infer(InferCtx *c) {
 static tn_status regions(RegionCtx *c) { return region_whole(c, 0, 0); }
 
 const OpSchema op_Squeeze = {
-    .name = "Squeeze", .summary = "Squeeze (ONNX 25): drop dimensions of size 1", .kind = OP_DEFORMABLE,
+    .name = "Squeeze",
+    .summary = "Squeeze (ONNX 25): drop dimensions of size 1",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"axes", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"squeezed", TS_ALL_TENSOR, 'T', 0}},
     .content_inputs = 1 << 1,
-    .infer = squeeze_infer, .regions = regions,
+    .infer = squeeze_infer,
+    .regions = regions,
 };
 
 const OpSchema op_Unsqueeze = {
-    .name = "Unsqueeze", .summary = "Unsqueeze (ONNX 25): insert dimensions of size 1", .kind = OP_DEFORMABLE,
+    .name = "Unsqueeze",
+    .summary = "Unsqueeze (ONNX 25): insert dimensions of size 1",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"axes", TS(TN_I64), 0, 0}},
     .outputs = {{"expanded", TS_ALL_TENSOR, 'T', 0}},
     .content_inputs = 1 << 1,
-    .infer = unsqueeze_infer, .regions = regions,
+    .infer = unsqueeze_infer,
+    .regions = regions,
 };

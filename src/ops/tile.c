@@ -64,8 +64,7 @@ static tn_status add_tiles(RegionCtx *c, const Axis *axes, int n, int64_t dst_of
             if (k != least) rest[m++] = axes[k];
         if (least < 0 || axes[least].size > MOVE_MAX_REGIONS || c->lists[0].len > MOVE_MAX_REGIONS)
             return fail(TN_LIMIT, "too many repeats along too many dimensions");
-        for (int64_t i = 0; i < axes[least].size; i++)
-            TRY(add_tiles(c, rest, m, dst_offset + i * axes[least].dst));
+        for (int64_t i = 0; i < axes[least].size; i++) TRY(add_tiles(c, rest, m, dst_offset + i * axes[least].dst));
         return TN_OK;
     }
     Region r = {.rank = n, .dst_offset = dst_offset};
@@ -87,9 +86,12 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_Tile = {
-    .name = "Tile", .summary = "Tile (ONNX 13): repeat along each dimension", .kind = OP_DEFORMABLE,
+    .name = "Tile",
+    .summary = "Tile (ONNX 13): repeat along each dimension",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"repeats", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .content_inputs = 1 << 1,
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

@@ -84,7 +84,8 @@ static tn_status reference(KernelCtx *c) {
     TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
     memcpy(dims, x->dims, sizeof dims);
     int64_t n = x->dims[axis];
-    if (count != 1 || k < 0 || k > n) return fail(TN_OUT_OF_RANGE, "K is %lld, for a dimension of %lld", (long long)k, (long long)n);
+    if (count != 1 || k < 0 || k > n)
+        return fail(TN_OUT_OF_RANGE, "K is %lld, for a dimension of %lld", (long long)k, (long long)n);
     dims[axis] = k;
     for (int i = 0; i < 2; i++)
         if (output_wanted(c, i)) TRY(output_ready(c, i, x->rank, dims));
@@ -118,11 +119,15 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_TopK = {
-    .name = "TopK", .summary = "TopK (ONNX 24): the largest or smallest elements of an axis", .kind = OP_ATOMIC,
+    .name = "TopK",
+    .summary = "TopK (ONNX 24): the largest or smallest elements of an axis",
+    .kind = OP_ATOMIC,
     .inputs = {{"X", TS_NUMERIC, 'T', 0}, {"K", TS(TN_I64), 0, 0}},
     .outputs = {{"Values", TS_NUMERIC, 'T', 0}, {"Indices", TS(TN_I64), 0, 0}},
-    .attrs = {{"axis", ATTR_INT, 0, -1, 0, NULL}, {"largest", ATTR_INT, 0, 1, 0, NULL},
+    .attrs = {{"axis", ATTR_INT, 0, -1, 0, NULL},
+              {"largest", ATTR_INT, 0, 1, 0, NULL},
               {"sorted", ATTR_INT, 0, 1, 0, NULL}},
     .content_inputs = 1 << 1,
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

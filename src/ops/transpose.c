@@ -49,9 +49,12 @@ static tn_status regions(RegionCtx *c) {
 }
 
 const OpSchema op_Transpose = {
-    .name = "Transpose", .summary = "Transpose (ONNX 25): permute dimensions", .kind = OP_DEFORMABLE,
+    .name = "Transpose",
+    .summary = "Transpose (ONNX 25): permute dimensions",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"transposed", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"perm", ATTR_INTS, 0, 0, 0, NULL}},
-    .infer = infer, .regions = regions,
+    .infer = infer,
+    .regions = regions,
 };

@@ -68,9 +68,13 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_Trilu = {
-    .name = "Trilu", .summary = "Trilu (ONNX 14): the upper or lower triangle of matrices", .kind = OP_DEFORMABLE,
+    .name = "Trilu",
+    .summary = "Trilu (ONNX 14): the upper or lower triangle of matrices",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"k", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"upper", ATTR_INT, 0, 1, 0, NULL}},
-    .infer = infer, .regions = regions, .reference = reference,
+    .infer = infer,
+    .regions = regions,
+    .reference = reference,
 };

@@ -30,11 +30,11 @@ typedef struct Items {
     tn_dtype dtype;
     const void *data;
     int64_t outer, n, inner;
-    int64_t width;    /* keys an item */
-    uint64_t *keys;   /* NULL: strings */
-    int64_t *order;   /* items sorted, equal ones in their order */
-    int64_t *group;   /* of each item: which distinct one */
-    int64_t *first;   /* of each group: its first item */
+    int64_t width;  /* keys an item */
+    uint64_t *keys; /* NULL: strings */
+    int64_t *order; /* items sorted, equal ones in their order */
+    int64_t *group; /* of each item: which distinct one */
+    int64_t *first; /* of each group: its first item */
     int64_t groups;
 } Items;
 
@@ -166,7 +166,9 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_Unique = {
-    .name = "Unique", .summary = "Unique (ONNX 28): distinct elements or slices", .kind = OP_ATOMIC,
+    .name = "Unique",
+    .summary = "Unique (ONNX 28): distinct elements or slices",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"Y", TS_ALL_TENSOR, 'T', 0},
@@ -174,5 +176,6 @@ const OpSchema op_Unique = {
                 {"inverse_indices", TS(TN_I64), 0, OPERAND_OPTIONAL},
                 {"counts", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}, {"sorted", ATTR_INT, 0, 1, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

@@ -20,8 +20,8 @@ tn_status want_vector(const InferCtx *c, int i, Dim n, bool scalar) {
     if (scalar && (s->rank == 0 || (s->rank == 1 && s->dims[0] == 1))) return TN_OK;
     TRY(want_rank(c, i, 1));
     if (dim_is_const(n) && dim_is_const(s->dims[0]) && n != s->dims[0])
-        return fail(TN_SHAPE, "\"%.*s\" has %lld elements where %lld are wanted", IN_NAME(c, i),
-                    (long long)s->dims[0], (long long)n);
+        return fail(TN_SHAPE, "\"%.*s\" has %lld elements where %lld are wanted", IN_NAME(c, i), (long long)s->dims[0],
+                    (long long)n);
     return TN_OK;
 }
 

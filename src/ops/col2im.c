@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Col2Im (ONNX 18): blocks put back into an image; where they overlap they are added. */
+#include "ops/move_int.h"
+#include "ops/nn_int.h"
+
+enum { IN_X, IN_IMAGE, IN_BLOCK };
+
+static tn_status col2im_infer(InferCtx *c) {
+    Dim image[TN_MAX_RANK], block[TN_MAX_RANK], taps = 1, blocks = 1, same;
+    Window w;
+    int n, m;
+    TRY(want_rank(c, IN_X, 3));
+    TRY(expect_list(c, IN_IMAGE, TN_MAX_RANK - 2));
+    TRY(expect_list(c, IN_BLOCK, TN_MAX_RANK - 2));
+    bool known = in_content(c, IN_IMAGE, image, TN_MAX_RANK - 2, &n);
+    if (!known) {
+        n = (int)known_length(c, IN_IMAGE);
+        set_unknown_rank(c, 0, n < 0 ? -1 : n + 2);
+        return TN_OK;
+    }
+    Shape y = {.rank = n + 2, .dims = {in_dim(c, IN_X, 0), DIM_UNKNOWN}};
+    for (int d = 0; d < n; d++) y.dims[2 + d] = image[d];
+    if (in_content(c, IN_BLOCK, block, TN_MAX_RANK - 2, &m)) {
+        if (n != m) return fail(TN_SHAPE, "image_shape has %d values, but block_shape has %d", n, m);
+        TRY(window_read(c->node, n, &w));
+        for (int d = 0; d < n; d++) {
+            Dim out;
+            if (dim_is_const(block[d]) && (block[d] < 1 || block[d] > INT32_MAX))
+                return fail(TN_OUT_OF_RANGE, "block_shape has the value %lld", (long long)block[d]);
+            TRY(window_out(c->dims, &w, d, image[d], block[d], &out));
+            taps = dim_mul(c->dims, taps, block[d]);
+            blocks = dim_mul(c->dims, blocks, out);
+        }
+        TRY(dims_must_match(in_dim(c, IN_X, 2), blocks, "blocks given and blocks in the image", &same));
+        Dim rows = in_dim(c, IN_X, 1);
+        if (dim_is_const(rows) && dim_is_const(taps) && rows % taps)
+            return fail(TN_SHAPE, "%lld rows are no multiple of a block's %lld elements", (long long)rows, (long long)taps);
+        y.dims[1] = dim_floordiv(c->dims, rows, taps);
+    }
+    set_shape(c, 0, &y);
+    return TN_OK;
+}
+
+/* Sums in double or in integers modulo 2^64: exactly one of the arrays is there. */
+typedef struct Job {
+    Window window;
+    int64_t image[TN_MAX_RANK], grid[TN_MAX_RANK];
+    int64_t taps, plane, blocks;
+    const double *x;
+    const uint64_t *ints;
+    double *y;
+    uint64_t *int_y;
+} Job;
+
+/* One item is a channel of a batch entry. */
+static void add_planes(void *arg, int64_t begin, int64_t end) {
+    const Job *job = arg;
+    const Window *w = &job->window;
+    int n = w->rank;
+    for (int64_t p = begin; p < end; p++) {
+        for (int64_t i = 0; i < job->plane; i++)
+            if (job->y) job->y[p * job->plane + i] = 0;
+            else job->int_y[p * job->plane + i] = 0;
+        int64_t tap[TN_MAX_RANK] = {0}, from = p * job->taps * job->blocks;
+        for (int64_t t = 0; t < job->taps; t++, next_index(n, w->kernel, tap)) {
+            int64_t at[TN_MAX_RANK] = {0};
+            for (int64_t b = 0; b < job->blocks; b++, from++, next_index(n, job->grid, at)) {
+                int64_t to = 0;
+                bool inside = true;
+                for (int d = 0; d < n; d++) {
+                    int64_t i = at[d] * w->stride[d] + tap[d] * w->dilation[d] - w->begin[d];
+                    inside = inside && i >= 0 && i < job->image[d];
+                    to = to * job->image[d] + i;
+                }
+                if (!inside) continue;
+                if (job->y) job->y[p * job->plane + to] += job->x[from];
+                else job->int_y[p * job->plane + to] += job->ints[from];
+            }
+        }
+    }
+}
+
+static tn_status col2im_reference(KernelCtx *c) {
+    const Tensor *x = c->in[IN_X], *y = &c->out[0];
+    Job job = {.taps = 1, .plane = 1, .blocks = 1};
+    int64_t block[TN_MAX_RANK], n;
+    bool ints = class_of(x->dtype) == CLASS_INT;
+    if (tensor_count(y) == 0) return TN_OK;
+    TRY(kernel_ints(c, IN_BLOCK, block, TN_MAX_RANK - 2, &n));
+    TRY(window_read(c->node, (int)n, &job.window));
+    for (int d = 0; d < n; d++) {
+        job.window.kernel[d] = block[d];
+        job.image[d] = y->dims[2 + d];
+        TRY(window_out(NULL, &job.window, d, job.image[d], block[d], &job.grid[d]));
+        job.taps *= block[d], job.plane *= job.image[d], job.blocks *= job.grid[d];
+    }
+    TRY(ints ? dense_u64(c, IN_X, &job.ints) : dense_f64(c, IN_X, &job.x));
+    TRY(ints ? result_u64(c, 0, &job.int_y) : result_f64(c, 0, &job.y));
+    TRY(kernel_parallel(c, y->dims[0] * y->dims[1], (double)(job.taps * job.blocks) * 5, add_planes, &job));
+    if (ints) result_u64_done(c, 0, job.int_y);
+    else result_f64_done(c, 0, job.y);
+    return TN_OK;
+}
+
+const OpSchema op_Col2Im = {
+    .name = "Col2Im", .summary = "Adds blocks up to an image (ONNX 18)", .kind = OP_ATOMIC,
+    .inputs = {{"input", TS_NUMERIC, 'T'}, {"image_shape", TS(TN_I64)}, {"block_shape", TS(TN_I64)}},
+    .outputs = {{"output", TS_NUMERIC, 'T'}},
+    .attrs = {{"dilations", ATTR_INTS}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
+    .content_inputs = 1 << IN_IMAGE | 1 << IN_BLOCK,
+    .infer = col2im_infer, .reference = col2im_reference,
+};
