@@ -14,6 +14,7 @@ typedef struct Check {
     size_t n_quantising, n_nodes;
     size_t n_inputs, n_outputs;
     const char **input_names, **output_names;
+    tn_value_kind *input_kinds, *output_kinds;
 } Check;
 
 /* ---- tolerances ----------------------------------------------------------------------------------------------- */
@@ -74,7 +75,8 @@ static void run_set(Check *check, const char *set, tn_tensor **inputs, tn_tensor
         r->reason = format_text("%s", tn_last_error());
         return;
     }
-    tn_tensor **wanted = load_set(check->context, set, "output_", check->output_names, check->n_outputs, &r->reason);
+    tn_tensor **wanted = load_set(check->context, set, "output_", check->output_names, check->output_kinds,
+                                  check->n_outputs, &r->reason);
     size_t compared = 0;
     for (size_t i = 0; wanted && i < check->n_outputs; i++) {
         if (!wanted[i]) continue;
@@ -86,7 +88,8 @@ static void run_set(Check *check, const char *set, tn_tensor **inputs, tn_tensor
 }
 
 static void check_set(Check *check, const char *set, CheckResult *r) {
-    tn_tensor **inputs = load_set(check->context, set, "input_", check->input_names, check->n_inputs, &r->reason);
+    tn_tensor **inputs = load_set(check->context, set, "input_", check->input_names, check->input_kinds,
+                                  check->n_inputs, &r->reason);
     tn_tensor **outputs = need(calloc(check->n_outputs + 1, sizeof(tn_tensor *)));
     if (inputs) run_set(check, set, inputs, outputs, r);
     tensors_free(inputs, check->n_inputs);
@@ -130,16 +133,24 @@ static void judge(CheckResult *r, const char *expected) {
 
 /* ---- one model ------------------------------------------------------------------------------------------------ */
 
+typedef tn_status (*InfoFn)(const tn_model *model, size_t i, tn_value_info *info);
+
+static void read_infos(const Check *check, InfoFn info_of, size_t n, const char ***names, tn_value_kind **kinds) {
+    *names = need(calloc(n + 1, sizeof **names));
+    *kinds = need(calloc(n + 1, sizeof **kinds));
+    for (size_t i = 0; i < n; i++) {
+        tn_value_info info = {.name = ""};
+        info_of(check->model, i, &info);
+        (*names)[i] = info.name;
+        (*kinds)[i] = info.kind;
+    }
+}
+
 static void read_names(Check *check) {
-    tn_value_info info;
     check->n_inputs = tn_model_n_inputs(check->model);
     check->n_outputs = tn_model_n_outputs(check->model);
-    check->input_names = need(calloc(check->n_inputs + 1, sizeof *check->input_names));
-    check->output_names = need(calloc(check->n_outputs + 1, sizeof *check->output_names));
-    for (size_t i = 0; i < check->n_inputs; i++)
-        check->input_names[i] = tn_model_input(check->model, i, &info) == TN_OK ? info.name : "";
-    for (size_t i = 0; i < check->n_outputs; i++)
-        check->output_names[i] = tn_model_output(check->model, i, &info) == TN_OK ? info.name : "";
+    read_infos(check, tn_model_input, check->n_inputs, &check->input_names, &check->input_kinds);
+    read_infos(check, tn_model_output, check->n_outputs, &check->output_names, &check->output_kinds);
 }
 
 /* What stands in the way of running any set, to be freed; NULL when nothing does. */
@@ -170,6 +181,8 @@ static void check_sets(Check *check, const char *model, char **sets, size_t n, c
     tn_model_release(check->model);
     free(check->input_names);
     free(check->output_names);
+    free(check->input_kinds);
+    free(check->output_kinds);
 }
 
 int check_model(tn_context *context, const char *model, const char *folder, const CheckOptions *options, CheckFn fn,

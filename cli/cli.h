@@ -183,8 +183,9 @@ int check_model(tn_context *context, const char *model, const char *folder, cons
 /* The test_data_set_* folders in `folder`, or `folder` itself when it holds tensors; paths to be freed. */
 char **find_sets(const char *folder, size_t *n);
 /* Tensors PREFIX0.pb, PREFIX1.pb, ... of a set, in the order of `names`: by their own names when all are known, else
-   by number. Absent ones are NULL. On failure NULL, with the reason to be freed. */
-tn_tensor **load_set(tn_context *context, const char *set, const char *prefix, const char *const *names, size_t n,
-                     char **reason);
+   by number. What kind of value a file holds goes by its number. Absent ones are NULL. On failure NULL, with the reason
+   to be freed. */
+tn_tensor **load_set(tn_context *context, const char *set, const char *prefix, const char *const *names,
+                     const tn_value_kind *kinds, size_t n, char **reason);
 
 #endif

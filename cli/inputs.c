@@ -91,7 +91,7 @@ static int make_input(tn_context *context, const tn_value_info *info, const char
     if (ends_with(source, ".png") || ends_with(source, ".jpg") || ends_with(source, ".jpeg"))
         return picture_load(context, source, info, options, out);
     if (ends_with(source, ".npz")) return npz_load(context, source, info->name, out);
-    return tn_tensor_load(context, source, out, NULL) == TN_OK ? GO_ON : report_last_error();
+    return tn_tensor_load_as(context, source, info->kind, out, NULL) == TN_OK ? GO_ON : report_last_error();
 }
 
 int inputs_make(tn_context *context, const tn_model *model, const InputOptions *options, tn_tensor ***tensors) {

@@ -67,9 +67,10 @@ static Entry *find_entries(const char *set, const char *prefix, size_t *n) {
     return entries;
 }
 
-static tn_status load_entry(tn_context *context, const char *set, const char *prefix, Entry *entry) {
+static tn_status load_entry(tn_context *context, const char *set, const char *prefix, tn_value_kind kind,
+                            Entry *entry) {
     char *path = format_text("%s/%s%zu.pb", set, prefix, entry->number);
-    tn_status status = tn_tensor_load(context, path, &entry->tensor, &entry->name);
+    tn_status status = tn_tensor_load_as(context, path, kind, &entry->tensor, &entry->name);
     free(path);
     return status;
 }
@@ -99,13 +100,15 @@ static void free_entries(Entry *entries, size_t n) {
     free(entries);
 }
 
-tn_tensor **load_set(tn_context *context, const char *set, const char *prefix, const char *const *names, size_t n,
-                     char **reason) {
+tn_tensor **load_set(tn_context *context, const char *set, const char *prefix, const char *const *names,
+                     const tn_value_kind *kinds, size_t n, char **reason) {
     size_t n_entries;
     Entry *entries = find_entries(set, prefix, &n_entries);
     tn_tensor **tensors = NULL;
     tn_status status = TN_OK;
-    for (size_t i = 0; i < n_entries && status == TN_OK; i++) status = load_entry(context, set, prefix, &entries[i]);
+    for (size_t i = 0; i < n_entries && status == TN_OK; i++)
+        status = load_entry(context, set, prefix, entries[i].number < n ? kinds[entries[i].number] : TN_TENSOR,
+                            &entries[i]);
     bool by_name = status == TN_OK && all_named(entries, n_entries, names, n);
     if (status != TN_OK) {
         *reason = format_text("%s", tn_last_error());

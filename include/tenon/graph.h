@@ -57,6 +57,18 @@ TN_API tn_status tn_node_get_int(const tn_node *node, const char *name, int64_t 
 TN_API tn_status tn_node_get_float(const tn_node *node, const char *name, double *value);
 TN_API tn_status tn_node_get_string(const tn_node *node, const char *name, const char **text, size_t *length);
 TN_API tn_status tn_node_get_ints(const tn_node *node, const char *name, const int64_t **values, size_t *n);
+TN_API tn_status tn_node_get_floats(const tn_node *node, const char *name, const float **values, size_t *n);
+/* Element i of a list of strings; TN_OUT_OF_RANGE behind the last. */
+TN_API tn_status tn_node_get_string_at(const tn_node *node, const char *name, size_t i, const char **text, size_t *length);
+/* A tensor to be released, as of tn_value_constant. */
+TN_API tn_status tn_node_get_tensor(const tn_node *node, const char *name, tn_tensor **tensor);
+/* The kind of an attribute that the node has or may have. Nested graphs are asked for with tn_node_graph. */
+typedef enum tn_attr_kind {
+    TN_ATTR_INT, TN_ATTR_FLOAT, TN_ATTR_STRING, TN_ATTR_TENSOR, TN_ATTR_GRAPH, TN_ATTR_TYPE,
+    TN_ATTR_INTS, TN_ATTR_FLOATS, TN_ATTR_STRINGS, TN_ATTR_TENSORS, TN_ATTR_GRAPHS, TN_ATTR_TYPES,
+    TN_ATTR_INT_LISTS
+} tn_attr_kind;
+TN_API tn_status tn_node_attr_kind(const tn_node *node, const char *name, tn_attr_kind *kind);
 TN_API const char *tn_value_name(const tn_value *value);            /* "" when it has none */
 TN_API tn_node *tn_value_def(const tn_value *value);                /* NULL for a graph input */
 TN_API size_t tn_value_n_uses(const tn_value *value);
@@ -78,6 +90,10 @@ TN_API tn_status tn_node_set_int(tn_node *node, const char *name, int64_t value)
 TN_API tn_status tn_node_set_float(tn_node *node, const char *name, double value);
 TN_API tn_status tn_node_set_string(tn_node *node, const char *name, const char *text, size_t length);
 TN_API tn_status tn_node_set_ints(tn_node *node, const char *name, const int64_t *values, size_t n);
+TN_API tn_status tn_node_set_floats(tn_node *node, const char *name, const float *values, size_t n);
+TN_API tn_status tn_node_set_strings(tn_node *node, const char *name, const char *const *texts, const size_t *lengths,
+                                     size_t n);
+TN_API tn_status tn_node_set_tensor(tn_node *node, const char *name, const tn_tensor *tensor);
 TN_API tn_status tn_node_set_operand(tn_node *node, size_t i, tn_value *value);
 TN_API tn_status tn_value_rename(tn_value *value, const char *name);
 TN_API tn_status tn_value_replace(tn_value *value, tn_value *with); /* every reading of it */

@@ -122,6 +122,10 @@ TN_API tn_status tn_tensor_from_items(tn_context *context, tn_value_kind kind, c
 /* Reads a tensor: .npy, or .pb (an ONNX TensorProto). `name`, if not NULL, gets the tensor's own name ("" when it has
    none), to be given back with tn_free_text. TN_IO, TN_MALFORMED, TN_UNSUPPORTED. */
 TN_API tn_status tn_tensor_load(tn_context *context, const char *path, tn_tensor **tensor, char **name);
+/* The same for a value of that kind: a .pb then holds an ONNX SequenceProto, OptionalProto or MapProto, which the file
+   itself does not say. */
+TN_API tn_status tn_tensor_load_as(tn_context *context, const char *path, tn_value_kind kind, tn_tensor **tensor,
+                                   char **name);
 /* The same from memory; format "npy" or "pb". */
 TN_API tn_status tn_tensor_parse(tn_context *context, const char *format, const void *data, size_t size,
                                  tn_tensor **tensor, char **name);
@@ -168,6 +172,7 @@ typedef struct tn_value_info {
     int64_t dims[TN_MAX_RANK];           /* -1: not known, or depends on the inputs' sizes */
     const char *dim_text[TN_MAX_RANK];   /* "3", "batch", "batch*2", "?" */
     bool has_default;                    /* an input that need not be given */
+    const char *type;                    /* as docs/ir.md spells it: "f32[batch,3]", "seq(f32[*])"; "?" when not known */
 } tn_value_info;
 TN_API size_t tn_model_n_inputs(const tn_model *model);
 TN_API size_t tn_model_n_outputs(const tn_model *model);

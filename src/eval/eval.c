@@ -42,7 +42,7 @@ static tn_status run_regions(Evaluator *e, const Node *node, const Tensor *const
     *done = false;
     if (!node->op->regions || node->n_results > OP_MAX_OUTPUTS) return TN_OK;
     for (uint32_t i = 0; i < node->n_results; i++)
-        if (out[i].kind != TYPE_TENSOR) return TN_OK;
+        if (out[i].kind != TYPE_TENSOR || !out[i].buffer) return TN_OK; /* its size is not known before it is there */
     for (uint32_t i = 0; i < node->n_results; i++) lists[i] = (RegionList){.arena = e->scratch};
     TRY(op_regions(node, in, (int)node->n_operands, out, (int)node->n_results, lists, fill, &declined));
     if (declined) return TN_OK;
@@ -71,7 +71,11 @@ static tn_status run_reference(Evaluator *e, const Node *node, const Tensor *con
     KernelCtx c = {.node = node, .n_in = (int)node->n_operands, .n_out = (int)node->n_results, .in = in, .out = out,
                    .context = e->ctx, .pool = e->ctx->pool, .scratch = e->scratch, .host = &e->host};
     e->allocated = out;
-    return node->op->reference(&c);
+    TRY(node->op->reference(&c));
+    for (uint32_t i = 0; i < node->n_results; i++)
+        if (!out[i].data && (out[i].kind != TYPE_TENSOR || tensor_count(&out[i]) > 0))
+            return fail(TN_INTERNAL, "the kernel made no result %u", i);
+    return TN_OK;
 }
 
 static tn_status run_node(Evaluator *e, const Node *node, const Tensor *const *in, Tensor *out) {
@@ -122,6 +126,20 @@ static void bind(Evaluator *e, const Value *v, const Tensor *t, bool own) {
     e->have[v->id] = true;
 }
 
+static tn_status bind_constant(Evaluator *e, const Value *v, const Tensor *payload) {
+    if (!tensor_is_misaligned(payload)) {
+        bind(e, v, payload, false);
+        return TN_OK;
+    }
+    Tensor copy;
+    size_t bytes;
+    TRY(tensor_new(e->ctx, payload->dtype, payload->rank, payload->dims, &copy));
+    TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
+    memcpy(copy.data, payload->data, bytes);
+    bind(e, v, &copy, true);
+    return TN_OK;
+}
+
 static void drop_graph(Evaluator *e, const Graph *graph) {
     for (size_t i = 0; i < graph->inputs.len; i++) drop(e, graph->inputs.data[i]);
     for (const Node *n = graph->first; n; n = n->next)
@@ -136,8 +154,7 @@ static void free_nested(Evaluator *e) {
 static tn_status eval_in_order(Evaluator *e, const Node *node) {
     const Tensor *payload = value_constant(node_result(node, 0));
     if (payload) {
-        bind(e, node->results[0], payload, false);
-        return TN_OK;
+        return bind_constant(e, node->results[0], payload);
     }
     ArenaMark mark = arena_mark(e->scratch);
     struct NestedRun *outer = e->nested;

@@ -138,7 +138,7 @@ typedef struct Tensor {
 } Tensor;
 
 /* A sequence (its elements), an optional (none or one) or a map (keys, values) while a program runs. Never changed once
-   it is made, so that sharing one costs a reference. Each item keeps its own buffer. */
+   it is made, so that sharing one costs a reference. Each item is dense and keeps its own buffer. */
 typedef struct Object {
     size_t n;
     Tensor items[];
@@ -146,7 +146,7 @@ typedef struct Object {
 /* An object of n empty items, to be filled by the caller; `out` holds the only reference. */
 tn_status object_new(Context *ctx, TypeKind kind, size_t n, Tensor *out);
 static inline Object *object_of(const Tensor *t) { return (Object *)t->data; }
-/* A reading that keeps its bytes: shares the buffer of `from` where it has one, else copies it densely. */
+/* A dense reading that keeps its bytes: shares the buffer of `from` where it has one and is dense, else copies it. */
 tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out);
 
 int64_t tensor_count(const Tensor *t);
@@ -158,6 +158,11 @@ void tensor_release(Tensor *t);                        /* drops the buffer; stri
 /* All n integers of a small integer tensor (any integer dtype or BOOL), row-major; TN_SHAPE when there are more than
    max, TN_INVALID_ARGUMENT when the type is another or the bytes are not there. */
 tn_status tensor_ints(const Tensor *t, int64_t *out, int64_t max, int64_t *n);
+/* Whether the bytes lie askew for the element type, as payloads in mapped files do. */
+static inline bool tensor_is_misaligned(const Tensor *t) {
+    uintptr_t size = (uintptr_t)dtype_size(t->dtype), align = size > 8 ? 8 : size ? size : 1;
+    return t->data && (uintptr_t)t->data % align != 0;
+}
 /* Address of the element at `offset` when strides are dense and the type takes whole bytes. */
 static inline void *tensor_bytes(const Tensor *t) {
     return t->data ? (char *)t->data + t->offset * dtype_size(t->dtype) : NULL;
@@ -322,7 +327,7 @@ Graph *node_graph(const Node *node, size_t k);
 tn_status value_set_name(Value *value, Str name);
 void value_replace(Value *old, Value *with); /* every use; O(uses) */
 bool value_has_one_use(const Value *value);
-/* A Const node's payload, else NULL. */
+/* A Const node's payload, else NULL; of no value too. */
 const Tensor *value_constant(const Value *value);
 /* Whether `value` may be read by a node of `graph` (defined there, or in a graph around it). */
 bool value_visible_in(const Value *value, const Graph *graph);
@@ -404,7 +409,7 @@ struct OpSchema {
     uint32_t flags;
     OperandSpec inputs[14];
     OperandSpec outputs[8];
-    AttrSpec attrs[20];
+    AttrSpec attrs[24];
     /* Bit i: the contents of input i decide the results' shapes or regions. */
     uint32_t content_inputs;
     /* Bit i: only the shape of input i is read, never its bytes. */

@@ -227,7 +227,7 @@ void node_erase(Node *node) {
 /* ---- constants and messages ---------------------------------------------------------------------------------- */
 
 const Tensor *value_constant(const Value *value) {
-    if (!value->def || !op_is_constant(value->def->op)) return NULL;
+    if (!value || !value->def || !op_is_constant(value->def->op)) return NULL;
     return attr_tensor(value->def, "data");
 }
 

@@ -38,7 +38,7 @@ static void copy_rows(const Tensor *from, Tensor *to) {
 }
 
 tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out) {
-    if (from->buffer) {
+    if (from->buffer && (from->kind != TYPE_TENSOR || (from->offset == 0 && tensor_is_dense(from)))) {
         *out = *from;
         buffer_ref(out->buffer);
         return TN_OK;

@@ -7,38 +7,36 @@
 
 /* ---- constants ----------------------------------------------------------------------------------------------- */
 
-static bool is_misaligned(const Tensor *t) {
-    int size = dtype_size(t->dtype);
-    uintptr_t align = size > 8 ? 8 : (uintptr_t)(size ? size : 1);
-    return t->data && (uintptr_t)t->data % align != 0;
-}
+static pthread_mutex_t payload_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A payload that lies askew in its file is replaced by an aligned copy, once for all sessions of the model. */
-static tn_status align_constant(Context *ctx, Tensor *payload) {
+/* The model keeps the file: other sessions may still read there. */
+static tn_status copy_aligned(Context *ctx, Tensor *payload) {
     size_t bytes = 0;
     Buffer *copy = NULL;
     TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
     TRY(buffer_new(&ctx->allocator, bytes, &copy));
     memcpy(copy->data, payload->data, bytes);
-    buffer_unref(payload->buffer); /* the model keeps the file: other sessions may still read there */
+    buffer_unref(payload->buffer);
     payload->buffer = copy;
     payload->data = copy->data;
     return TN_OK;
 }
 
+tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *reading) {
+    pthread_mutex_lock(&payload_lock);
+    tn_status status = may_align && tensor_is_misaligned(payload) ? copy_aligned(ctx, payload) : TN_OK;
+    *reading = *payload;
+    reading->buffer = NULL;
+    pthread_mutex_unlock(&payload_lock);
+    return status;
+}
+
 /* Large constants are not read before a run. */
 static tn_status bind_constant(Frame *f, int32_t s, bool may_read) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     Tensor *payload = (Tensor *)value_constant(f->program->slots.data[s].value);
     size_t bytes = 0;
     TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
-    pthread_mutex_lock(&lock);
-    tn_status status = TN_OK;
-    if (is_misaligned(payload) && (may_read || bytes <= FOLD_BYTES)) status = align_constant(f->runner->ctx, payload);
-    f->t[s] = *payload;
-    f->t[s].buffer = NULL;
-    pthread_mutex_unlock(&lock);
-    return status;
+    return payload_read(f->runner->ctx, payload, may_read || bytes <= FOLD_BYTES, &f->t[s]);
 }
 
 /* ---- making -------------------------------------------------------------------------------------------------- */
@@ -95,7 +93,7 @@ static bool same_reading(const Tensor *a, const Tensor *b) {
 
 bool frame_fits(const Frame *f, const Tensor *inputs, const Tensor *captures) {
     size_t n_in = f->program->inputs.len, n = n_in + f->program->captures.len;
-    if (f->signature.len != n) return false;
+    if (!f->planned || f->signature.len != n) return false;
     for (size_t i = 0; i < n; i++)
         if (!same_reading(&f->signature.data[i], i < n_in ? &inputs[i] : &captures[i - n_in])) return false;
     return true;
@@ -111,6 +109,7 @@ static tn_status sign(Frame *f, const Tensor *inputs, const Tensor *captures) {
         f->signature.data[i].buffer = NULL;
     }
     f->signature.len = n;
+    f->planned = true;
     return TN_OK;
 }
 
@@ -124,7 +123,7 @@ static void set_given(Frame *f, int32_t s, const Tensor *t) {
 
 tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Program *p = f->program;
-    f->signature.len = 0;
+    f->planned = false;
     for (size_t i = 0; i < f->segments.len; i++) f->segments.data[i].planned = false;
     frame_finish(f);
     memset(f->state, 0, p->slots.len * sizeof *f->state);
@@ -166,10 +165,10 @@ static void *root_data(Frame *f, int32_t root) {
     return f->t[root].data;
 }
 
-tn_status frame_bind(Frame *f) {
+tn_status frame_bind(Frame *f, int32_t end) {
     for (size_t s = 0; s < f->program->slots.len; s++) {
         const SlotState *state = &f->state[s];
-        if (!state->known || state->home == HOME_NONE) continue;
+        if (!state->known || state->home == HOME_NONE || f->program->slots.data[s].def >= end) continue;
         const SlotState *root = &f->state[state->root];
         if (root->home == HOME_OUTPUT && !f->output_data[root->offset])
             TRY(f->runner->output(f->runner->user, (size_t)root->offset,

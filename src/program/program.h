@@ -103,6 +103,7 @@ typedef struct Frame {
     const Program *program;
     Runner *runner;
     bool outermost;
+    bool planned;          /* for inputs like `signature` */
     Arena arena;
     Tensor *t;             /* by slot */
     struct SlotState *state; /* by slot */
@@ -117,6 +118,9 @@ typedef struct Frame {
     void **output_data;    /* by output: the session's memory for it, once asked for */
 } Frame;
 
+/* A reading of a constant's or default's payload. One that lies askew in its file is replaced by an aligned copy, once
+   for all sessions of the model, where that may be done now. */
+tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *reading);
 tn_status frame_new(const Program *program, Runner *runner, Memory *memory /* NULL: its own */, Frame **out);
 void frame_free(Frame *frame); /* NULL is ignored */
 

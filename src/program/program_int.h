@@ -17,6 +17,7 @@ typedef enum Home {
 
 typedef struct SlotState {
     bool known;         /* dims and strides are known */
+    bool told;          /* by its kernel, at each run anew */
     bool fixed;         /* ready since before any run: constants and what follows from them and from shapes */
     Home home;          /* of the root */
     int32_t root;       /* the slot whose memory this one lies in */
@@ -41,8 +42,9 @@ typedef struct Assumption {
 tn_status segment_plan(Frame *f, size_t segment);
 /* Whether what the plan assumed still holds. */
 bool segment_holds(const Frame *f, size_t segment);
-/* Data pointers of all planned slots from their homes. */
-tn_status frame_bind(Frame *f);
+/* Data pointers from their homes of slots planned and made before instruction `end`: what comes after may be planned
+   anew. */
+tn_status frame_bind(Frame *f, int32_t end);
 /* Constants and given tensors take their places for a run. */
 tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures);
 tn_status frame_reserve(Frame *f, int64_t size);

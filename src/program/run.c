@@ -80,6 +80,7 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
     }
     for (uint32_t k = 0; k < instr->n_out; k++) {
         int32_t s = instr->out[k];
+        if (f->state[s].told) f->state[s].known = false; /* what an earlier run was told */
         if (f->t[s].dtype == TN_STRING && f->state[s].known) TRY(frame_own(f, s));
         out[k] = f->t[s];
         wanted[k] = f->program->slots.data[s].last_use >= 0;
@@ -90,8 +91,14 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
                    .host = &l.host};
     TRY(step->kernel->launch(&c, &step->prepared));
     for (uint32_t k = 0; k < instr->n_out; k++)
-        if (!f->state[instr->out[k]].known) return fail(TN_INTERNAL, "the kernel made no result %u", k);
+        if (wanted[k] && !f->state[instr->out[k]].known) return fail(TN_INTERNAL, "the kernel made no result %u", k);
     return TN_OK;
+}
+
+/* What a body owns is of no use once its node is done: whatever the node gives has been copied or shared. */
+static void finish_bodies(Frame *f, int32_t i, const Instr *instr) {
+    for (uint32_t k = 0; f->children[i] && k < instr->n_bodies; k++)
+        if (f->children[i][k]) frame_finish(f->children[i][k]);
 }
 
 static tn_status run_action(Frame *f, int32_t i, const Instr *instr, Step *step) {
@@ -101,6 +108,7 @@ static tn_status run_action(Frame *f, int32_t i, const Instr *instr, Step *step)
         if (step->lists[k].arena && f->t[instr->out[k]].dtype == TN_STRING) status = frame_own(f, instr->out[k]);
     if (status == TN_OK)
         status = step->action == STEP_RASTER ? run_raster(f, instr, step) : run_kernel(f, i, instr, step);
+    finish_bodies(f, i, instr);
     arena_release(&f->runner->scratch, mark);
     if (status == TN_OK) return TN_OK;
     diag_set_node(instr->node->loc.n ? instr->node->loc.s : "", instr->node->op->name);
@@ -201,7 +209,7 @@ static tn_status run_segment(Frame *f, size_t k) {
     if (k >= f->segments.len || !f->segments.data[k].planned || !segment_holds(f, k)) TRY(segment_plan(f, k));
     const Segment *seg = &f->segments.data[k];
     TRY(frame_reserve(f, f->arena_size));
-    TRY(frame_bind(f));
+    TRY(frame_bind(f, seg->end));
     for (int32_t i = seg->start; i < seg->end; i++) TRY(frame_run_instr(f, i));
     return TN_OK;
 }
@@ -214,5 +222,5 @@ tn_status frame_run(Frame *f, const Tensor *inputs, const Tensor *captures) {
         if (k > 0) drop_dead_owned(f, f->segments.data[k - 1].end);
         TRY(run_segment(f, k));
     }
-    return frame_bind(f);
+    return frame_bind(f, n);
 }

@@ -118,9 +118,11 @@ static tn_status set_results(Planning *p, const Instr *instr, const Facts *x) {
         const Slot *slot = &p->f->program->slots.data[instr->out[k]];
         *state = (SlotState){.root = instr->out[k], .root_last = (int32_t)max_i64(slot->def, slot->last_use)};
         *t = x->out[k] = (Tensor){.dtype = v->dtype, .kind = v->kind};
+        state->told = v->kind != TYPE_TENSOR || !shape_is_known(&v->shape);
         if (v->kind != TYPE_TENSOR) continue; /* its kernel brings it */
-        if (!v->dtype) return fail(TN_SHAPE, "the element type of result %u is not known", k);
-        if (!shape_is_known(&v->shape)) continue; /* its kernel will say */
+        if (!v->dtype && !(state->told && instr->node->op->flags & OP_DYNAMIC_OUT))
+            return fail(TN_SHAPE, "the element type of result %u is not known", k);
+        if (state->told) continue;
         size_t bytes;
         tensor_set_dense(t, v->dtype, v->shape.rank, v->shape.dims);
         TRY(checked_bytes(v->dtype, tensor_count(t), &bytes));
@@ -143,7 +145,7 @@ static bool is_foldable(const Planning *p, const Instr *instr, bool *from_run_ti
     for (uint32_t k = 0; k < instr->n_in; k++) {
         int32_t s = instr->in[k];
         if (s < 0 || (k < 32 && op->shape_inputs & 1u << k)) continue;
-        if (!is_ready(p, s)) return false;
+        if (!is_ready(p, s) || p->f->t[s].kind != TYPE_TENSOR) return false;
         if (!p->f->state[s].fixed) *from_run_time = true;
     }
     int64_t bytes = 0;

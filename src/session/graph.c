@@ -57,12 +57,9 @@ tn_status tn_model_new(tn_context *context, const char *name, tn_model **model) 
     if (!context || !model) return fail(TN_INVALID_ARGUMENT, "context or model is NULL");
     Model *ir;
     TRY(model_new(context_of(context), &ir));
-    if (!ir->main) {
-        tn_status status = graph_new(ir, NULL, str_of(name ? name : "main"), &ir->main);
-        if (status != TN_OK) {
-            model_free(ir);
-            return status;
-        }
+    if (name && !(ir->main->name = model_str(ir, str_of(name))).s) {
+        model_free(ir);
+        return TN_OUT_OF_MEMORY;
     }
     return model_handle(context_of(context), ir, model);
 }
@@ -103,10 +100,16 @@ const char *tn_node_domain(const tn_node *node) {
 
 const char *tn_node_name(const tn_node *node) { return node ? text_of(node_of(node)->loc) : ""; }
 size_t tn_node_n_operands(const tn_node *node) { return node ? node_of(node)->n_operands : 0; }
-tn_value *tn_node_operand(const tn_node *node, size_t i) { return node ? (tn_value *)node_operand(node_of(node), i) : NULL; }
+tn_value *tn_node_operand(const tn_node *node, size_t i) {
+    return node ? (tn_value *)node_operand(node_of(node), i) : NULL;
+}
 size_t tn_node_n_results(const tn_node *node) { return node ? node_of(node)->n_results : 0; }
-tn_value *tn_node_result(const tn_node *node, size_t i) { return node ? (tn_value *)node_result(node_of(node), i) : NULL; }
-tn_graph *tn_node_graph(const tn_node *node, size_t k) { return node ? (tn_graph *)node_graph(node_of(node), k) : NULL; }
+tn_value *tn_node_result(const tn_node *node, size_t i) {
+    return node ? (tn_value *)node_result(node_of(node), i) : NULL;
+}
+tn_graph *tn_node_graph(const tn_node *node, size_t k) {
+    return node ? (tn_graph *)node_graph(node_of(node), k) : NULL;
+}
 size_t tn_node_n_attrs(const tn_node *node) { return node ? node_of(node)->n_attrs : 0; }
 
 const char *tn_node_attr_name(const tn_node *node, size_t i) {
@@ -114,7 +117,8 @@ const char *tn_node_attr_name(const tn_node *node, size_t i) {
 }
 
 /* The node's own attribute or, where it has none, the schema's row; exactly one is set on success. */
-static tn_status find_attr(const tn_node *node, const char *name, AttrKind kind, const Attr **attr, const AttrSpec **spec) {
+static tn_status find_attr(const tn_node *node, const char *name, AttrKind kind, const Attr **attr,
+                           const AttrSpec **spec) {
     if (!node || !name) return fail(TN_INVALID_ARGUMENT, "node or name is NULL");
     *attr = node_attr(node_of(node), str_of(name));
     *spec = *attr ? NULL : op_attr_spec(node_of(node)->op, str_of(name));
@@ -176,14 +180,11 @@ tn_status tn_value_get_info(const tn_value *value, tn_value_info *info) {
     return TN_OK;
 }
 
-tn_tensor *tn_value_constant(const tn_value *value) {
-    const Tensor *payload = value ? value_constant(value_of(value)) : NULL;
+tn_tensor *payload_handle(Context *ctx, const Tensor *payload) {
     tn_tensor *out = NULL;
     if (!payload) return NULL;
-    Context *ctx = value_of(value)->graph->model->ctx;
     Tensor copy = *payload;
-    uintptr_t size = (uintptr_t)dtype_size(payload->dtype), align = size > 8 ? 8 : size ? size : 1;
-    if (payload->buffer && tensor_is_dense(payload) && payload->offset == 0 && (uintptr_t)payload->data % align == 0) {
+    if (payload->buffer && tensor_is_dense(payload) && payload->offset == 0 && !tensor_is_misaligned(payload)) {
         buffer_ref(copy.buffer);
     } else {
         if (tensor_new(ctx, payload->dtype, payload->rank, payload->dims, &copy) != TN_OK) return NULL;
@@ -197,6 +198,10 @@ tn_tensor *tn_value_constant(const tn_value *value) {
         return NULL;
     }
     return out;
+}
+
+tn_tensor *tn_value_constant(const tn_value *value) {
+    return value ? payload_handle(value_of(value)->graph->model->ctx, value_constant(value_of(value))) : NULL;
 }
 
 /* ---- changing ------------------------------------------------------------------------------------------------ */
@@ -266,10 +271,8 @@ tn_status tn_graph_add_node(tn_graph *graph, const char *op, tn_value *const *op
         return fail(TN_INVALID_ARGUMENT, "the node to stand before is in another graph");
     Node *made;
     TRY(node_new(graph_of(graph), schema, (Value *const *)operands, n_operands, n_results, &made));
-    if (before)
-        node_insert_before(made, node_of(before));
-    else
-        node_append(made);
+    if (before) node_insert_before(made, node_of(before));
+    else node_append(made);
     *node = (tn_node *)made;
     return TN_OK;
 }
@@ -279,7 +282,8 @@ tn_status tn_node_set_int(tn_node *node, const char *name, int64_t value) {
 }
 
 tn_status tn_node_set_float(tn_node *node, const char *name, double value) {
-    return node && name ? node_set_float(node_of(node), name, (float)value) : fail(TN_INVALID_ARGUMENT, "an argument is NULL");
+    return node && name ? node_set_float(node_of(node), name, (float)value)
+                        : fail(TN_INVALID_ARGUMENT, "an argument is NULL");
 }
 
 tn_status tn_node_set_string(tn_node *node, const char *name, const char *text, size_t length) {
@@ -300,7 +304,8 @@ tn_status tn_node_set_operand(tn_node *node, size_t i, tn_value *value) {
 }
 
 tn_status tn_value_rename(tn_value *value, const char *name) {
-    return value && name ? value_set_name(value_of(value), str_of(name)) : fail(TN_INVALID_ARGUMENT, "an argument is NULL");
+    return value && name ? value_set_name(value_of(value), str_of(name))
+                         : fail(TN_INVALID_ARGUMENT, "an argument is NULL");
 }
 
 tn_status tn_value_replace(tn_value *value, tn_value *with) {
@@ -314,8 +319,7 @@ tn_status tn_node_erase(tn_node *node) {
     if (!node) return fail(TN_INVALID_ARGUMENT, "node is NULL");
     const Node *n = node_of(node);
     for (uint32_t i = 0; i < n->n_results; i++)
-        if (n->results[i]->uses)
-            return fail(TN_STATE, "result %u of the node is still read: replace it first", i);
+        if (n->results[i]->uses) return fail(TN_STATE, "result %u of the node is still read: replace it first", i);
     node_erase(node_of(node));
     return TN_OK;
 }

@@ -121,6 +121,12 @@ static void fill_dims(const Model *model, const Shape *shape, tn_value_info *inf
 void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info) {
     *info = (tn_value_info){.name = name.s ? name.s : "", .kind = (tn_value_kind)type->kind, .dtype = type->dtype, .rank = -1};
     if (type->kind == TYPE_TENSOR) fill_dims(model, &type->shape, info);
+    Text text;
+    text_init(&text, &model->ctx->allocator);
+    type_print(model, type, &text);
+    Str kept = text.s ? model_str((Model *)model, (Str){text.s, text.n}) : STR("?");
+    text_free(&text);
+    info->type = kept.n ? kept.s : "?";
 }
 
 size_t tn_model_n_inputs(const tn_model *model) { return model ? model->ir->main->inputs.len : 0; }

@@ -184,7 +184,9 @@ static tn_status set_inputs(tn_session *s, const tn_tensor *const *inputs, size_
     if (n_inputs != g->inputs.len)
         return fail(TN_INVALID_ARGUMENT, "the model has %zu inputs, %zu were given", g->inputs.len, n_inputs);
     for (size_t i = 0; i < n_inputs; i++) {
-        const Tensor *t = inputs && inputs[i] ? &inputs[i]->t : graph_input_default(g, i);
+        Tensor *preset = inputs && inputs[i] ? NULL : graph_input_default(g, i);
+        if (preset) TRY(payload_read(s->ctx, preset, true, &s->inputs[i]));
+        const Tensor *t = preset ? &s->inputs[i] : inputs && inputs[i] ? &inputs[i]->t : NULL;
         if (!t) return fail(TN_INVALID_ARGUMENT, "input \"%s\" was not given", g->inputs.data[i]->name.s);
         TRY(check_input(s, i, t->kind, t->dtype, t->rank, t->dims));
         s->inputs[i] = *t;
@@ -216,17 +218,12 @@ static tn_status output_memory(void *user, size_t i, const Tensor *like, void **
 }
 
 tn_status gather_dense(Context *ctx, const Tensor *from, void *to) {
-    Arena arena;
-    arena_init(&arena, &ctx->allocator);
-    RegionList list = {.arena = &arena, .covers = true};
+    if (tensor_count(from) == 0) return TN_OK;
     Region r = region_dense(0, from->rank, from->dims);
     for (int i = 0; i < from->rank; i++) r.src_stride[i] = from->strides[i];
+    RegionList list = {.data = &r, .len = 1, .cap = 1, .covers = true};
     RasterOperand source = {from->data, from->offset};
-    tn_status status = region_push(&list, &r);
-    if (status == TN_OK)
-        status = raster_run(&list, from->dtype, &source, to, 0, tensor_count(from), NULL, ctx->pool);
-    arena_free(&arena);
-    return status;
+    return raster_run(&list, from->dtype, &source, to, 0, tensor_count(from), NULL, ctx->pool);
 }
 
 static tn_status share_object(tn_session *s, size_t i, const Tensor *t) {

@@ -24,6 +24,9 @@ struct tn_model {
 
 /* A tensor handle that takes over `t`'s buffer reference. */
 tn_status tensor_handle(Context *ctx, const Tensor *t, tn_tensor **out);
+/* A handle of a constant's or an attribute's tensor, which shares its memory where that is dense and aligned. NULL for
+   NULL, and when memory is out. */
+tn_tensor *payload_handle(Context *ctx, const Tensor *payload);
 /* A model handle that takes over the model, also when it fails. */
 tn_status model_handle(Context *ctx, Model *ir, tn_model **out);
 /* Elements of any reading in row-major order to dense memory. */

@@ -183,12 +183,17 @@ static tn_status text_copy(const Text *text, char **out) {
     return TN_OK;
 }
 
-static tn_status parse_tensor(Context *ctx, const char *format, Buffer *bytes, tn_tensor **tensor, char **name) {
+static tn_status parse_tensor(Context *ctx, const char *format, TypeKind kind, Buffer *bytes, tn_tensor **tensor,
+                              char **name) {
     Tensor t = {0};
     Text found;
     text_init(&found, &ctx->allocator);
     tn_status status;
-    if (strcmp(format, "npy") == 0)
+    if (kind != TYPE_TENSOR && strcmp(format, "pb") == 0)
+        status = onnx_value_read(ctx, bytes, kind, &t, &found);
+    else if (kind != TYPE_TENSOR)
+        status = fail(TN_UNSUPPORTED, "values that are no tensors are read from pb, not from \"%s\"", format);
+    else if (strcmp(format, "npy") == 0)
         status = npy_read(ctx, bytes->data, bytes->size, &t);
     else if (strcmp(format, "pb") == 0)
         status = onnx_tensor_read(ctx, bytes, &t, &found);
@@ -210,10 +215,15 @@ static const char *extension(const char *path) {
 }
 
 tn_status tn_tensor_load(tn_context *context, const char *path, tn_tensor **tensor, char **name) {
+    return tn_tensor_load_as(context, path, TN_TENSOR, tensor, name);
+}
+
+tn_status tn_tensor_load_as(tn_context *context, const char *path, tn_value_kind kind, tn_tensor **tensor, char **name) {
     if (!context || !path || !tensor) return fail(TN_INVALID_ARGUMENT, "context, path or tensor is NULL");
+    if (kind < TN_TENSOR || kind > TN_MAP) return fail(TN_INVALID_ARGUMENT, "there is no kind %d of values", (int)kind);
     Buffer *bytes;
     TRY(file_map(&context_of(context)->allocator, path, &bytes));
-    tn_status status = parse_tensor(context_of(context), extension(path), bytes, tensor, name);
+    tn_status status = parse_tensor(context_of(context), extension(path), (TypeKind)kind, bytes, tensor, name);
     buffer_unref(bytes);
     if (status != TN_OK) diag_set_file(path);
     return status;
@@ -225,7 +235,7 @@ tn_status tn_tensor_parse(tn_context *context, const char *format, const void *d
     Buffer *bytes; /* a copy: the caller's memory is only lent for the call */
     TRY(buffer_new(&context_of(context)->allocator, size, &bytes));
     if (size) memcpy(bytes->data, data, size);
-    tn_status status = parse_tensor(context_of(context), format, bytes, tensor, name);
+    tn_status status = parse_tensor(context_of(context), format, TYPE_TENSOR, bytes, tensor, name);
     buffer_unref(bytes);
     return status;
 }
