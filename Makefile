@@ -5,7 +5,7 @@ JOBS  ?= $(shell nproc)
 CMAKE ?= cmake
 
 .DEFAULT_GOAL := build
-.PHONY: build debug tsan setup demo test test-debug test-tsan test-long bench fmt lint clean help
+.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench fmt lint clean help
 
 build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
 	@$(CMAKE) --build build -j $(JOBS)
@@ -15,6 +15,9 @@ debug: build/debug/build.ninja ## the same in build/debug, with address and unde
 
 tsan: build/tsan/build.ninja ## the same in build/tsan, with the thread sanitizer
 	@$(CMAKE) --build build/tsan -j $(JOBS)
+
+python: build/build.ninja ## the Python package in build/python, for PYTHONPATH (pip install . installs it)
+	@$(CMAKE) --build build -j $(JOBS) --target tenon_python
 
 build/build.ninja:
 	@$(CMAKE) --preset release

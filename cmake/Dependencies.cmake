@@ -27,9 +27,12 @@ tenon_need(nanopb NANOPB_INCLUDE_DIR NANOPB_LIBRARY)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
-# Used by the command and the examples only, never by the library.
-pkg_check_modules(POPT REQUIRED IMPORTED_TARGET popt)
+# RegexFullMatch and ImageDecoder; PNG and JPEG also the command and the examples.
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+
+# Used by the command and the examples only, never by the library.
+pkg_check_modules(POPT REQUIRED IMPORTED_TARGET popt)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
