@@ -32,7 +32,7 @@ static void print_option(const struct poptOption *option) {
     printf("  %-28s %s\n", left, option->descrip);
 }
 
-void print_help(const Command *command, struct poptOption *table) {
+static void print_help(const Command *command, struct poptOption *table) {
     printf("Usage: tenon %s %s\n\n%c%s.\n\nOptions:\n", command->name, command->synopsis, command->summary[0] - 32,
            command->summary + 1);
     for (; !is_end(table); table++) print_option(table);

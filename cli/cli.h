@@ -43,7 +43,6 @@ typedef struct Args {
 int args_parse(Args *args, const Command *command, struct poptOption *table, int argc, const char **argv, int least,
                int most);
 void args_free(Args *args);
-void print_help(const Command *command, struct poptOption *table);
 /* "tenon run: MESSAGE" and where help is; USAGE. */
 int usage_error(const Command *command, const char *format, ...) TN_PRINTF(2, 3);
 
@@ -99,7 +98,8 @@ void table_print(Table *table, FILE *stream);                           /* and f
 /* ---- tensors (tensors.c, values.c) ---------------------------------------------------------------------------- */
 
 char *type_text(const tn_value_info *info);               /* "f32[batch,3]"; to be freed */
-char *tensor_type_text(const tn_tensor *tensor);          /* the same */
+char *tensor_type_text(const tn_tensor *tensor);          /* the same; "sequence of 3" of what is no tensor */
+const char *kind_name(const tn_tensor *tensor);           /* "tensor", "sequence", "optional", "map" */
 char *dims_text(int rank, const int64_t *dims);           /* "[1,3]"; to be freed */
 char *first_elements(const tn_tensor *tensor, int64_t n); /* "1, 2, 3, ..."; to be freed */
 json_t *element_json(const tn_tensor *tensor, int64_t i);

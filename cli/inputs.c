@@ -47,7 +47,8 @@ static int assign_sources(char **inputs, const tn_value_info *infos, size_t n, c
 
 static int unknown_size(const tn_value_info *info) {
     char *type = type_text(info);
-    if (info->kind != TN_TENSOR) report("input \"%s\" is a %s: the command can give tensors only", info->name, type);
+    if (info->kind != TN_TENSOR)
+        report("input \"%s\" is %s: give it a file, as in --input %s=value.pb", info->name, type, info->name);
     else if (info->rank < 0)
         report("input \"%s\" is %s: say its sizes, as in --shape %s=1x3x224x224", info->name, type, info->name);
     else {

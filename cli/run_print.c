@@ -163,7 +163,22 @@ void print_run(const Run *run, bool profile) {
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------- */
 
+static json_t *tensor_json(const char *name, const tn_tensor *t);
+
+/* Items have no names. */
+static json_t *object_json(const char *name, const tn_tensor *t) {
+    json_t *items = json_array();
+    for (size_t i = 0; i < tn_tensor_n_items(t); i++) {
+        tn_tensor *item = NULL;
+        if (tn_tensor_item(t, i, &item) != TN_OK) break;
+        json_array_append_new(items, tensor_json("", item));
+        tn_tensor_release(item);
+    }
+    return json_pack("{s:s, s:s, s:o}", "name", name, "kind", kind_name(t), "items", items);
+}
+
 static json_t *tensor_json(const char *name, const tn_tensor *t) {
+    if (tn_tensor_kind(t) != TN_TENSOR) return object_json(name, t);
     Stats s = tensor_stats(t);
     json_t *first = json_array();
     for (int64_t i = 0; i < 16 && i < tn_tensor_count(t); i++) json_array_append_new(first, element_json(t, i));

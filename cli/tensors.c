@@ -22,12 +22,17 @@ static char *shaped_text(const char *name, int rank, const int64_t *dims, const 
 }
 
 char *type_text(const tn_value_info *info) {
-    static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
-    if (info->kind != TN_TENSOR) return format_text("%s", kinds[info->kind]);
+    if (info->kind != TN_TENSOR) return format_text("%s", info->type);
     return shaped_text(tn_dtype_name(info->dtype), info->rank, info->dims, info->dim_text);
 }
 
+const char *kind_name(const tn_tensor *t) {
+    static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
+    return kinds[tn_tensor_kind(t)];
+}
+
 char *tensor_type_text(const tn_tensor *t) {
+    if (tn_tensor_kind(t) != TN_TENSOR) return format_text("%s of %zu", kind_name(t), tn_tensor_n_items(t));
     return shaped_text(tn_dtype_name(tn_tensor_dtype(t)), tn_tensor_rank(t), tn_tensor_dims(t), NULL);
 }
 
@@ -71,11 +76,22 @@ static char *element_text(const tn_tensor *t, int64_t i) {
     }
 }
 
+/* The type of an item stands for it. */
+static char *item_text(const tn_tensor *t, size_t i) {
+    tn_tensor *item = NULL;
+    if (tn_tensor_item(t, i, &item) != TN_OK) return format_text("?");
+    char *text = tensor_type_text(item);
+    tn_tensor_release(item);
+    return text;
+}
+
 char *first_elements(const tn_tensor *t, int64_t n) {
-    int64_t count = tn_tensor_count(t);
+    bool object = tn_tensor_kind(t) != TN_TENSOR;
+    int64_t count = object ? (int64_t)tn_tensor_n_items(t) : tn_tensor_count(t);
     char *text = format_text("%s", "");
     for (int64_t i = 0; i < n && i < count; i++) {
-        char *element = element_text(t, i), *longer = format_text("%s%s%s", text, i ? ", " : "", element);
+        char *element = object ? item_text(t, (size_t)i) : element_text(t, i);
+        char *longer = format_text("%s%s%s", text, i ? ", " : "", element);
         free(element);
         free(text);
         text = longer;

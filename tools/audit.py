@@ -58,6 +58,9 @@ THIRD_PARTY = {
     "pb_decode.h": ["formats"],
     "pb_encode.h": ["formats"],
     "jansson.h": ["formats"],
+    "jpeglib.h": ["ops"],
+    "pcre2.h": ["ops"],
+    "png.h": ["ops"],
 }
 
 # .def file -> its macro, where the file or folder of a row is ({} is its name), and what in a file there asks for a

@@ -9,7 +9,7 @@ packages=(
     build-essential cmake ninja-build pkg-config clang-format clang-tidy graphviz
     libcmocka-dev libpthreadpool-dev libxxhash-dev libnanopb-dev nanopb protobuf-compiler
     libjansson-dev libpcre2-dev libpopt-dev libpng-dev libjpeg-dev libzip-dev zlib1g-dev
-    python3-venv
+    python3-dev python3-venv
 )
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -27,7 +27,7 @@ TN_API tn_status tn_model_from_text(tn_context *context, const char *text, tn_mo
 TN_API tn_status tn_model_new(tn_context *context, const char *name, tn_model **model);
 /* Checks every rule of the IR. TN_INVALID_MODEL says which is broken where. */
 TN_API tn_status tn_model_verify(const tn_model *model);
-/* Finds types and shapes of all values anew. */
+/* Verifies, then finds types and shapes of all values anew. */
 TN_API tn_status tn_model_infer(tn_model *model);
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */

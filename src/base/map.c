@@ -52,9 +52,8 @@ static tn_status grow(Map *map) {
         mem_free(map->allocator, entries, cap * sizeof *entries);
         return TN_OUT_OF_MEMORY;
     }
-    size_t len;
     rebuild(map, entries, slots, n_slots);
-    len = map->len;
+    size_t len = map->len;
     map_free(map);
     map->entries = entries;
     map->slots = slots;
@@ -65,6 +64,7 @@ static tn_status grow(Map *map) {
 }
 
 static tn_status make_room(Map *map) {
+    assert(map->cap ? map->entries && map->len <= map->cap : map->len == 0);
     if (map->len < map->cap) return TN_OK;
     size_t living = 0;
     for (size_t i = 0; i < map->len; i++) living += map->entries[i].value != NULL;

@@ -56,10 +56,11 @@ static tn_status run_regions(Evaluator *e, const Node *node, const Tensor *const
     return TN_OK;
 }
 
-/* Results whose shape inference knows get their memory here; the kernel asks for the others. */
+/* Results whose shape inference knows get their memory here; the kernels of some ops ask for the others. */
 static tn_status make_results(Evaluator *e, const Node *node, const InferValue *found, Tensor *out) {
     for (uint32_t i = 0; i < node->n_results; i++) {
         out[i] = (Tensor){.dtype = found[i].dtype, .kind = found[i].kind};
+        TRY(op_check_known(node, i, &found[i]));
         if (found[i].kind == TYPE_TENSOR && shape_is_known(&found[i].shape) && found[i].dtype)
             TRY(tensor_new(e->ctx, found[i].dtype, found[i].shape.rank, found[i].shape.dims, &out[i]));
     }

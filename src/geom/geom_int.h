@@ -14,7 +14,4 @@ bool region_normalise(Region *r);
    not empty. */
 bool region_extent(const Region *r, int64_t offset, const int64_t *stride, int64_t *lo, int64_t *hi);
 
-/* The fill value all over the result. String results hold references (or NULL) before and after. */
-void raster_fill(tn_dtype dtype, void *dst, int64_t dst_offset, int64_t count, const void *fill);
-
 #endif

@@ -243,7 +243,8 @@ static void run_rows(const Region *r, tn_dtype dtype, const void *src, int64_t s
 
 static const _Alignas(16) uint8_t zero_element[16];
 
-void raster_fill(tn_dtype dtype, void *dst, int64_t dst_offset, int64_t count, const void *fill) {
+/* The fill value all over the result. String results hold references (or NULL) before and after. */
+static void raster_fill(tn_dtype dtype, void *dst, int64_t dst_offset, int64_t count, const void *fill) {
     int element = dtype_size(dtype);
     if (element > 0 && dtype != TN_STRING && !fill)
         memset((char *)dst + dst_offset * element, 0, (size_t)(count * element));

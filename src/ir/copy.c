@@ -32,7 +32,8 @@ tn_status copier_value(Copier *c, const Value *old, Value **out) {
     return TN_OK;
 }
 
-tn_status copier_operands(Copier *c, const Node *node) {
+/* The mapped operands of a node, in c->operands. */
+static tn_status copier_operands(Copier *c, const Node *node) {
     TRY(vec_reserve(c->allocator, &c->operands, node->n_operands));
     for (uint32_t i = 0; i < node->n_operands; i++) TRY(copier_value(c, node->operands[i].value, &c->operands.data[i]));
     c->operands.len = node->n_operands;
@@ -40,7 +41,7 @@ tn_status copier_operands(Copier *c, const Node *node) {
 }
 
 /* Recursion over element types is bounded by type_intern. */
-tn_status copier_type(Copier *c, const Type *old, const Type **out) {
+static tn_status copier_type(Copier *c, const Type *old, const Type **out) {
     *out = old;
     if (!old || c->from == c->to) return TN_OK;
     const PtrMapSlot *slot = ptrmap_find(&c->types, old);

@@ -103,7 +103,8 @@ Dim dim_intern(DimTable *table, DimOp op, Dim a, Dim b) {
     return d;
 }
 
-Dim dim_fold(DimOp op, Dim a, Dim b) {
+/* a op b for two constants. */
+static Dim dim_fold(DimOp op, Dim a, Dim b) {
     int64_t r = 0;
     bool bad = false;
     switch (op) {

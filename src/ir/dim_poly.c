@@ -19,8 +19,9 @@ typedef struct Poly {
     Term t[POLY_TERMS];
 } Poly;
 
-/* Interned: only different expressions are descended into, and only along one path. */
-int dim_compare(const DimTable *table, Dim a, Dim b) {
+/* An order of expressions that depends on what they say only, not on when they were made. Constants come last. Interned:
+   only different expressions are descended into, and only along one path. */
+static int dim_compare(const DimTable *table, Dim a, Dim b) {
     for (;;) {
         if (a == b) return 0;
         const DimExpr *x = dim_expr(table, a), *y = dim_expr(table, b);
@@ -356,8 +357,8 @@ static Dim simplify_mod(DimTable *table, Poly *p, Poly *q) {
 
 /* ---- minimum and maximum ------------------------------------------------------------------------------------- */
 
-/* Whether it is certain; symbols are never negative. Recursion is bounded by the depth of expressions. */
-static bool dim_not_negative(const DimTable *table, Dim d) {
+/* Symbols are sizes. Recursion is bounded by DEPTH_MAX. */
+bool dim_not_negative(const DimTable *table, Dim d) {
     const DimExpr *e = dim_expr(table, d);
     if (!e) return dim_is_const(d) && d >= 0;
     switch (e->op) {

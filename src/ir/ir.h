@@ -55,6 +55,8 @@ static inline Dim dim_floordiv(DimTable *t, Dim a, Dim b) { return dim_make(t, D
 static inline Dim dim_ceildiv(DimTable *t, Dim a, Dim b) { return dim_make(t, DIM_CEILDIV, a, b); }
 /* NULL for constants and DIM_UNKNOWN. */
 const DimExpr *dim_expr(const DimTable *table, Dim d);
+/* Whether it is certain that it is not negative, whatever sizes its symbols stand for. */
+bool dim_not_negative(const DimTable *table, Dim d);
 /* Values of symbols, to evaluate expressions for concrete inputs. `lookup` gives DIM_UNKNOWN for an unbound symbol. */
 Dim dim_eval(const DimTable *table, Dim d, Dim (*lookup)(void *user, Str symbol), void *user);
 /* The same expression in another table. */
@@ -155,6 +157,19 @@ void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims);
 /* A dense tensor on a fresh buffer: TN_LIMIT beyond max_bytes. */
 tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
 void tensor_release(Tensor *t);                        /* drops the buffer; strings drop their references */
+/* The elements of any reading in row-major order, in runs as long as its strides allow: all of a dense one at once,
+   else the last dimension's.
+       for (TensorRows r = tensor_rows(t); tensor_next_row(&r);) ... r.n elements from r.offset on, r.stride apart */
+typedef struct TensorRows {
+    const Tensor *t;
+    int64_t offset, n, stride;
+    int64_t left; /* rows after this one */
+    int64_t at[TN_MAX_RANK];
+} TensorRows;
+TensorRows tensor_rows(const Tensor *t);
+bool tensor_next_row(TensorRows *r);
+/* Any reading into dense memory of its element type, on one thread; strings get references. */
+void tensor_gather(const Tensor *t, void *to);
 /* All n integers of a small integer tensor (any integer dtype or BOOL), row-major; TN_SHAPE when there are more than
    max, TN_INVALID_ARGUMENT when the type is another or the bytes are not there. */
 tn_status tensor_ints(const Tensor *t, int64_t *out, int64_t max, int64_t *n);

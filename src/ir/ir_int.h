@@ -34,10 +34,6 @@ enum { ORDER_OF_RETURN = -1 }; /* as uint64_t: after all others */
 
 /* Finds or adds an expression that is already in its simplest form. */
 Dim dim_intern(DimTable *table, DimOp op, Dim a, Dim b);
-/* An order of expressions that depends on what they say only, not on when they were made. Constants come last. */
-int dim_compare(const DimTable *table, Dim a, Dim b);
-/* a op b for two constants. */
-Dim dim_fold(DimOp op, Dim a, Dim b);
 /* a op b where at least one is no constant and none is unknown. */
 Dim dim_simplify(DimTable *table, DimOp op, Dim a, Dim b);
 
@@ -116,9 +112,6 @@ void copier_init(Copier *copier, const Model *from, Model *to);
 void copier_free(Copier *copier);
 tn_status copier_bind(Copier *copier, const Value *old, Value *value);
 tn_status copier_value(Copier *copier, const Value *old, Value **out);
-/* The mapped operands of a node, in copier->operands. */
-tn_status copier_operands(Copier *copier, const Node *node);
-tn_status copier_type(Copier *copier, const Type *old, const Type **out);
 /* Inputs, their defaults, nodes, nested graphs and outputs of `from` into the empty graph `to`. */
 tn_status copy_graph(Copier *copier, const Graph *from, Graph *to);
 /* The nodes of `from` only, its inputs being bound already. */

@@ -25,18 +25,6 @@ tn_status object_new(Context *ctx, TypeKind kind, size_t n, Tensor *out) {
     return status;
 }
 
-static void copy_rows(const Tensor *from, Tensor *to) {
-    int last = from->rank - 1;
-    int64_t at[TN_MAX_RANK] = {0}, n = tensor_count(from);
-    int64_t row = last >= 0 ? from->dims[last] : 1, stride = last >= 0 ? from->strides[last] : 1;
-    for (int64_t done = 0; done < n; done += row) {
-        int64_t offset = from->offset;
-        for (int i = 0; i < last; i++) offset += at[i] * from->strides[i];
-        copy_elements(from->dtype, to->data, done, 1, from->data, offset, stride, row);
-        for (int i = last - 1; i >= 0 && ++at[i] == from->dims[i]; i--) at[i] = 0;
-    }
-}
-
 tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out) {
     if (from->buffer && (from->kind != TYPE_TENSOR || (from->offset == 0 && tensor_is_dense(from)))) {
         *out = *from;
@@ -45,6 +33,6 @@ tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out) {
     }
     if (from->kind != TYPE_TENSOR) return fail(TN_INTERNAL, "a sequence without an owner cannot be kept");
     TRY(tensor_new(ctx, from->dtype, from->rank, from->dims, out));
-    copy_rows(from, out);
+    tensor_gather(from, out->data);
     return TN_OK;
 }

@@ -17,7 +17,10 @@ bool at_number(const Parser *p) {
     return kind == TOKEN_INT || kind == TOKEN_FLOAT || kind == '-' || at_special(p);
 }
 
-tn_status parse_number(Parser *p, char text[NUMBER_TEXT], bool *is_float) {
+enum { NUMBER_TEXT = 128 };
+
+/* A number with its sign as text; consumed. `is_float`: a point, an exponent, nan or inf. */
+static tn_status parse_number(Parser *p, char text[NUMBER_TEXT], bool *is_float) {
     size_t n = 0;
     *is_float = false;
     text[0] = 0;
@@ -49,7 +52,7 @@ tn_status parse_int(Parser *p, int64_t *out) {
     return int_of_text(text, out) ? TN_OK : parse_fail(p, at, "%s does not fit in 64 bits", text);
 }
 
-tn_status float_of_text(Parser *p, size_t at, const char *text, float *out) {
+static tn_status float_of_text(Parser *p, size_t at, const char *text, float *out) {
     *out = strtof(text, NULL);
     if (isinf(*out) && !strstr(text, "inf")) return parse_fail(p, at, "%s is too big for a 32-bit float", text);
     return TN_OK;

@@ -118,7 +118,7 @@ static tn_status parse_dim_operator(Parser *p, bool *more) {
 }
 
 /* Operators by precedence with a stack of our own: brackets may nest as they like. */
-tn_status parse_dim(Parser *p, Dim *out) {
+static tn_status parse_dim(Parser *p, Dim *out) {
     size_t at = p->token.at;
     bool more;
     p->dims.len = p->dim_ops.len = 0;

@@ -18,6 +18,33 @@ bool tensor_is_dense(const Tensor *t) {
     return true;
 }
 
+TensorRows tensor_rows(const Tensor *t) {
+    int64_t count = tensor_count(t);
+    TensorRows r = {.t = t, .n = count, .stride = 1, .left = count > 0};
+    if (count > 0 && !tensor_is_dense(t)) { /* then it has a last dimension */
+        r.n = t->dims[t->rank - 1];
+        r.stride = t->strides[t->rank - 1];
+        r.left = count / r.n;
+    }
+    return r;
+}
+
+bool tensor_next_row(TensorRows *r) {
+    const Tensor *t = r->t;
+    if (r->left == 0) return false;
+    r->left--;
+    r->offset = t->offset;
+    for (int i = 0; i < t->rank - 1; i++) r->offset += r->at[i] * t->strides[i];
+    for (int i = t->rank - 2; i >= 0 && ++r->at[i] == t->dims[i]; i--) r->at[i] = 0;
+    return true;
+}
+
+void tensor_gather(const Tensor *t, void *to) {
+    int64_t done = 0;
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r); done += r.n)
+        copy_elements(t->dtype, to, done, 1, t->data, r.offset, r.stride, r.n);
+}
+
 void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims) {
     *t = (Tensor){.dtype = dtype, .rank = rank};
     int64_t stride = 1;
@@ -83,18 +110,7 @@ tn_status tensor_ints(const Tensor *t, int64_t *out, int64_t max, int64_t *n) {
     *n = count;
     if (count == 0) return TN_OK;
     if (!t->data) return fail(TN_INVALID_ARGUMENT, "the integers are not known here");
-    if (tensor_is_dense(t)) {
-        load_i64(out, t->dtype, t->data, t->offset, 1, count);
-        return TN_OK;
-    }
-    /* Row by row along the last dimension: a tensor that is not dense has one. */
-    int last = t->rank - 1;
-    int64_t at[TN_MAX_RANK] = {0};
-    for (int64_t done = 0; done < count; done += t->dims[last]) {
-        int64_t offset = t->offset;
-        for (int i = 0; i < last; i++) offset += at[i] * t->strides[i];
-        load_i64(out + done, t->dtype, t->data, offset, t->strides[last], t->dims[last]);
-        for (int i = last - 1; i >= 0 && ++at[i] == t->dims[i]; i--) at[i] = 0;
-    }
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r); out += r.n)
+        load_i64(out, t->dtype, t->data, r.offset, r.stride, r.n);
     return TN_OK;
 }

@@ -133,13 +133,9 @@ tn_status token_text(Parser *p, Str *out);
 /* A TOKEN_STRING's text; consumed. */
 tn_status parse_string(Parser *p, Str *out);
 
-/* A number with its sign as text; consumed. `is_float`: a point, an exponent, nan or inf. */
-enum { NUMBER_TEXT = 128 };
 bool at_number(const Parser *p);
-tn_status parse_number(Parser *p, char text[NUMBER_TEXT], bool *is_float);
 tn_status parse_int(Parser *p, int64_t *out);
 tn_status parse_float(Parser *p, float *out); /* an integer will do; nan"7fc00001" too */
-tn_status float_of_text(Parser *p, size_t at, const char *text, float *out);
 /* Behind `[`, up to and with `]`: into p->ints and p->floats alike; integers too big for the former are an error
    unless floats are wanted or some element is one. */
 tn_status parse_number_list(Parser *p, bool want_floats, bool *any_float);
@@ -153,7 +149,6 @@ tn_status parse_operand_literal(Parser *p, Tensor **out);
 tn_status parse_type(Parser *p, const Type **out);
 /* Element type and shape alone; `[` may be missing, then rank is -1 and *bare is set. */
 tn_status parse_dtype_and_dims(Parser *p, tn_dtype *dtype, Shape *shape, bool *bare);
-tn_status parse_dim(Parser *p, Dim *out);
 
 /* Any attribute value but graphs. `spec` may be NULL. Lists lie in the scratch arena. */
 tn_status parse_attr_value(Parser *p, const AttrSpec *spec, Attr *attr);

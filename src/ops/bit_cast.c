@@ -28,9 +28,13 @@ static tn_status bit_cast_reference(KernelCtx *c) {
 #define TYPES (TS_ALL_TENSOR & ~TS(TN_STRING))
 
 const OpSchema op_BitCast = {
-    .name = "BitCast", .summary = "The same bits as another element type (ONNX 26)", .kind = OP_ATOMIC,
+    .name = "BitCast",
+    .summary = "The same bits as another element type (ONNX 26)",
+    .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"input", TYPES}}, .outputs = {{"output", TYPES}},
+    .inputs = {{"input", TYPES}},
+    .outputs = {{"output", TYPES}},
     .attrs = {{"to", ATTR_INT, ATTR_REQUIRED}},
-    .infer = bit_cast_infer, .reference = bit_cast_reference,
+    .infer = bit_cast_infer,
+    .reference = bit_cast_reference,
 };

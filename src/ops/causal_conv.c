@@ -37,7 +37,7 @@ static tn_status causal_conv_infer(InferCtx *c) {
 
 typedef struct Job {
     const double *x, *w, *bias, *past; /* bias and past: may be NULL */
-    double *y, *state, *lines;         /* state: NULL where nobody wants it; lines: [batch, channels, taps - 1 + length] */
+    double *y, *state, *lines; /* state: NULL where nobody wants it; lines: [batch, channels, taps - 1 + length] */
     int64_t channels, taps, length;
     bool silu;
 } Job;
@@ -84,11 +84,15 @@ static tn_status causal_conv_reference(KernelCtx *c) {
 #define FLOATS (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
 
 const OpSchema op_CausalConvWithState = {
-    .name = "CausalConvWithState", .summary = "Convolution over past positions, kept in a state (ONNX 27)",
+    .name = "CausalConvWithState",
+    .summary = "Convolution over past positions, kept in a state (ONNX 27)",
     .kind = OP_ATOMIC,
-    .inputs = {{"input", FLOATS, 'T'}, {"weight", FLOATS, 'T'}, {"bias", FLOATS, 'T', OPERAND_OPTIONAL},
+    .inputs = {{"input", FLOATS, 'T'},
+               {"weight", FLOATS, 'T'},
+               {"bias", FLOATS, 'T', OPERAND_OPTIONAL},
                {"past_state", FLOATS, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"output", FLOATS, 'T'}, {"present_state", FLOATS, 'T', OPERAND_OPTIONAL}},
     .attrs = {{"activation", ATTR_STRING, .s = "none"}},
-    .infer = causal_conv_infer, .reference = causal_conv_reference,
+    .infer = causal_conv_infer,
+    .reference = causal_conv_reference,
 };

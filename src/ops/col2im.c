@@ -34,7 +34,8 @@ static tn_status col2im_infer(InferCtx *c) {
         TRY(dims_must_match(in_dim(c, IN_X, 2), blocks, "blocks given and blocks in the image", &same));
         Dim rows = in_dim(c, IN_X, 1);
         if (dim_is_const(rows) && dim_is_const(taps) && rows % taps)
-            return fail(TN_SHAPE, "%lld rows are no multiple of a block's %lld elements", (long long)rows, (long long)taps);
+            return fail(TN_SHAPE, "%lld rows are no multiple of a block's %lld elements", (long long)rows,
+                        (long long)taps);
         y.dims[1] = dim_floordiv(c->dims, rows, taps);
     }
     set_shape(c, 0, &y);
@@ -103,10 +104,13 @@ static tn_status col2im_reference(KernelCtx *c) {
 }
 
 const OpSchema op_Col2Im = {
-    .name = "Col2Im", .summary = "Adds blocks up to an image (ONNX 18)", .kind = OP_ATOMIC,
+    .name = "Col2Im",
+    .summary = "Adds blocks up to an image (ONNX 18)",
+    .kind = OP_ATOMIC,
     .inputs = {{"input", TS_NUMERIC, 'T'}, {"image_shape", TS(TN_I64)}, {"block_shape", TS(TN_I64)}},
     .outputs = {{"output", TS_NUMERIC, 'T'}},
     .attrs = {{"dilations", ATTR_INTS}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
     .content_inputs = 1 << IN_IMAGE | 1 << IN_BLOCK,
-    .infer = col2im_infer, .reference = col2im_reference,
+    .infer = col2im_infer,
+    .reference = col2im_reference,
 };

@@ -7,8 +7,8 @@ static Dim equal_dim(const InferCtx *c, Dim a, Dim b) {
     if (a == DIM_UNKNOWN || b == DIM_UNKNOWN) return DIM_UNKNOWN;
     if (a == b) return 1;
     if (dim_is_const(a) && dim_is_const(b)) return 0;
-    bool apart = (dim_is_const(a) && a < 0 && dim_is_natural(c->dims, b)) ||
-                 (dim_is_const(b) && b < 0 && dim_is_natural(c->dims, a));
+    bool apart = (dim_is_const(a) && a < 0 && dim_not_negative(c->dims, b)) ||
+                 (dim_is_const(b) && b < 0 && dim_not_negative(c->dims, a));
     return apart ? 0 : DIM_UNKNOWN;
 }
 
@@ -16,8 +16,8 @@ static Dim less_dim(const InferCtx *c, Dim a, Dim b) {
     if (a == DIM_UNKNOWN || b == DIM_UNKNOWN) return DIM_UNKNOWN;
     if (dim_is_const(a) && dim_is_const(b)) return a < b;
     if (a == b) return 0;
-    if (dim_is_const(a) && a < 0 && dim_is_natural(c->dims, b)) return 1;
-    if (dim_is_const(b) && b <= 0 && dim_is_natural(c->dims, a)) return 0;
+    if (dim_is_const(a) && a < 0 && dim_not_negative(c->dims, b)) return 1;
+    if (dim_is_const(b) && b <= 0 && dim_not_negative(c->dims, a)) return 0;
     return DIM_UNKNOWN;
 }
 

@@ -32,7 +32,7 @@ static tn_status reference(KernelCtx *c) {
         for (int k = axis + 1; k < x->rank; k++) inner *= x->dims[k];
     }
     TRY(dense_i64(c, 1, &condition));
-    TRY(dense_elements(c, 0, &data));
+    TRY(dense_bytes(c, 0, &data));
     int64_t length = min_i64(n, tensor_count(c->in[1])); /* what lies beyond either of them does not count */
     for (int64_t k = 0; k < length; k++) kept += condition[k] != 0;
     dims[axis] = kept;

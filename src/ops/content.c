@@ -2,24 +2,11 @@
 /* Arithmetic on the contents of small integer tensors while shapes are inferred: symbolic sizes pass through it. */
 #include "ops/op_int.h"
 
-bool dim_is_natural(const DimTable *dims, Dim d) {
-    if (d == DIM_UNKNOWN) return false;
-    if (dim_is_const(d)) return d >= 0;
-    const DimExpr *e = dim_expr(dims, d);
-    if (!e) return false;
-    switch (e->op) {
-    case DIM_SYMBOL: return true;
-    case DIM_SUB: return false;
-    case DIM_MAX: return dim_is_natural(dims, e->a) || dim_is_natural(dims, e->b);
-    default: return dim_is_natural(dims, e->a) && dim_is_natural(dims, e->b);
-    }
-}
-
 /* Dims divide towards minus infinity, ONNX towards zero: the same only where nothing is negative. */
 Dim content_div(DimTable *dims, Dim a, Dim b) {
     if (b == 0 || a == DIM_UNKNOWN || b == DIM_UNKNOWN) return DIM_UNKNOWN;
     if (dim_is_const(a) && dim_is_const(b)) return b == -1 ? -a : a / b;
-    return dim_is_natural(dims, a) && dim_is_natural(dims, b) ? dim_floordiv(dims, a, b) : DIM_UNKNOWN;
+    return dim_not_negative(dims, a) && dim_not_negative(dims, b) ? dim_floordiv(dims, a, b) : DIM_UNKNOWN;
 }
 
 Dim content_mod(DimTable *dims, Dim a, Dim b, bool fmod) {
@@ -28,7 +15,7 @@ Dim content_mod(DimTable *dims, Dim a, Dim b, bool fmod) {
         int64_t r = b == -1 ? 0 : a % b;
         return r != 0 && !fmod && (r < 0) != (b < 0) ? r + b : r;
     }
-    return dim_is_natural(dims, a) && dim_is_natural(dims, b) ? dim_make(dims, DIM_MOD, a, b) : DIM_UNKNOWN;
+    return dim_not_negative(dims, a) && dim_not_negative(dims, b) ? dim_make(dims, DIM_MOD, a, b) : DIM_UNKNOWN;
 }
 
 int content_count(const InferCtx *c) {

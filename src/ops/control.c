@@ -127,9 +127,11 @@ static tn_status bind_loop(const Node *node, Model *model, const InferValue *in,
 }
 
 static tn_status bind_scan(const Node *node, Model *model, const InferValue *in, Graph *body) {
-    int64_t scanned = attr_int(node, "num_scan_inputs"), states = (int64_t)node->n_operands - scanned;
+    int64_t scanned = attr_int(node, "num_scan_inputs");
     IntList axes = attr_ints(node, "scan_input_axes");
-    if (scanned < 1 || states < 0) return fail(TN_INVALID_ARGUMENT, "num_scan_inputs is %lld", (long long)scanned);
+    if (scanned < 1 || scanned > node->n_operands)
+        return fail(TN_INVALID_ARGUMENT, "num_scan_inputs is %lld", (long long)scanned);
+    int64_t states = node->n_operands - scanned;
     if (body->inputs.len != node->n_operands)
         return fail(TN_INVALID_MODEL, "the body has %zu inputs, but the node %u", body->inputs.len, node->n_operands);
     for (int64_t i = 0; i < states; i++) TRY(bind_carried(model, body->inputs.data[i], &in[i]));
@@ -175,7 +177,7 @@ tn_status control_bind_body(const Node *node, Model *model, const InferValue *in
 
 /* ---- carried values ------------------------------------------------------------------------------------------ */
 
-tn_status slot_reserve(KernelCtx *c, Slot *slot, tn_dtype dtype, int64_t count) {
+static tn_status slot_reserve(KernelCtx *c, Slot *slot, tn_dtype dtype, int64_t count) {
     size_t bytes;
     TRY(checked_bytes(dtype, count, &bytes));
     if (slot->data && slot->dtype != dtype) return fail(TN_SHAPE, "a carried value changes its element type");

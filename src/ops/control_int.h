@@ -25,7 +25,6 @@ typedef struct Slot {
     void *data;
     size_t bytes;
 } Slot;
-tn_status slot_reserve(KernelCtx *c, Slot *slot, tn_dtype dtype, int64_t count);
 void slot_release(Slot *slot); /* the strings' references */
 
 /* A value that one turn gives to the next. A turn's result may be a reading of this turn's operands, so it is copied

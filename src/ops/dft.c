@@ -41,7 +41,8 @@ static tn_status dft_infer(InferCtx *c) {
     Dim size = x->dims[axis];
     Dim usual = onesided && inverse ? dim_mul(c->dims, dim_sub(c->dims, size, 1), 2) : size;
     TRY(scalar_of(c, IN_LENGTH, usual, &length));
-    if (dim_is_const(length) && length < 1) return fail(TN_OUT_OF_RANGE, "a transform of length %lld", (long long)length);
+    if (dim_is_const(length) && length < 1)
+        return fail(TN_OUT_OF_RANGE, "a transform of length %lld", (long long)length);
     Shape y = *x;
     y.dims[axis] = onesided && !inverse ? dim_add(c->dims, dim_floordiv(c->dims, length, 2), 1) : length;
     y.dims[y.rank - 1] = onesided && inverse ? 1 : 2;
@@ -51,7 +52,7 @@ static tn_status dft_infer(InferCtx *c) {
 
 typedef struct Job {
     Fourier fourier;
-    bool inverse, half_in; /* half_in: the operand is one-sided */
+    bool inverse, half_in;            /* half_in: the operand is one-sided */
     int64_t in_size, out_size, inner; /* along the axis; elements of the dimensions behind it */
     int in_parts, out_parts;
     const double *x;
@@ -119,7 +120,8 @@ static tn_status dft_reference(KernelCtx *c) {
     job.work = kernel_scratch(c, double, (size_t)(min_i64(lines, LINES_AT_ONCE) * job.line_work));
     if (!job.work) return TN_OUT_OF_MEMORY;
     for (; job.first < lines; job.first += LINES_AT_ONCE)
-        TRY(kernel_parallel(c, min_i64(lines - job.first, LINES_AT_ONCE), (double)job.fourier.size * 40, run_lines, &job));
+        TRY(kernel_parallel(c, min_i64(lines - job.first, LINES_AT_ONCE), (double)job.fourier.size * 40, run_lines,
+                            &job));
     result_f64_done(c, 0, job.y);
     return TN_OK;
 }
@@ -127,11 +129,15 @@ static tn_status dft_reference(KernelCtx *c) {
 #define LENGTHS (TS(TN_I32) | TS(TN_I64))
 
 const OpSchema op_DFT = {
-    .name = "DFT", .summary = "Fourier transform along an axis (ONNX 20)", .kind = OP_ATOMIC,
-    .inputs = {{"input", TS_FLOAT, 'T'}, {"dft_length", LENGTHS, 0, OPERAND_OPTIONAL},
+    .name = "DFT",
+    .summary = "Fourier transform along an axis (ONNX 20)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"input", TS_FLOAT, 'T'},
+               {"dft_length", LENGTHS, 0, OPERAND_OPTIONAL},
                {"axis", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_FLOAT, 'T'}},
     .attrs = {{"inverse", ATTR_INT}, {"onesided", ATTR_INT}},
     .content_inputs = 1 << IN_LENGTH | 1 << IN_AXIS,
-    .infer = dft_infer, .reference = dft_reference,
+    .infer = dft_infer,
+    .reference = dft_reference,
 };

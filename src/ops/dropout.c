@@ -63,12 +63,16 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_Dropout = {
-    .name = "Dropout", .summary = "Dropout (ONNX 22): its operand, in inference; in training, some of it", .kind = OP_DEFORMABLE,
+    .name = "Dropout",
+    .summary = "Dropout (ONNX 22): its operand, in inference; in training, some of it",
+    .kind = OP_DEFORMABLE,
     .inputs = {{"data", TS_FLOAT | TS_F8, 'T', 0},
                {"ratio", TS_FLOAT | TS_F8, 0, OPERAND_OPTIONAL},
                {"training_mode", TS(TN_BOOL), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_FLOAT | TS_F8, 'T', 0}, {"mask", TS(TN_BOOL), 0, OPERAND_OPTIONAL}},
     .attrs = {{"seed", ATTR_INT, 0, 0, 0, NULL}},
     .content_inputs = 1 << RATIO | 1 << TRAINING,
-    .infer = infer, .regions = regions, .reference = reference,
+    .infer = infer,
+    .regions = regions,
+    .reference = reference,
 };

@@ -135,11 +135,17 @@ static tn_status flex_attention_reference(KernelCtx *c) {
 }
 
 const OpSchema op_preview_FlexAttention = {
-    .domain = "ai.onnx.preview", .name = "FlexAttention", .kind = OP_ATOMIC, .flags = OP_CONTROL,
+    .domain = "ai.onnx.preview",
+    .name = "FlexAttention",
+    .kind = OP_ATOMIC,
+    .flags = OP_CONTROL,
     .summary = "Attention with nested graphs on scores and probabilities (ONNX preview 1)",
     .inputs = {{"Q", TS_FLOAT, 'T'}, {"K", TS_FLOAT, 'T'}, {"V", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"prob_mod", ATTR_GRAPH}, {"scale", ATTR_FLOAT}, {"score_mod", ATTR_GRAPH},
+    .attrs = {{"prob_mod", ATTR_GRAPH},
+              {"scale", ATTR_FLOAT},
+              {"score_mod", ATTR_GRAPH},
               {"softmax_precision", ATTR_INT}},
-    .infer = flex_attention_infer, .reference = flex_attention_reference,
+    .infer = flex_attention_infer,
+    .reference = flex_attention_reference,
 };

@@ -110,7 +110,7 @@ static tn_status reference(KernelCtx *c) {
     job.inner = 1;
     for (int k = 0; k < axis; k++) outer *= x->dims[k];
     for (int k = axis + 1; k < x->rank; k++) job.inner *= x->dims[k];
-    TRY(dense_elements(c, 0, &job.from));
+    TRY(dense_bytes(c, 0, &job.from));
     /* Rows of sub-byte elements may share a byte, so one thread writes them. */
     Pool *pool = dtype_size(x->dtype) ? c->pool : NULL;
     parallel_for(pool, outer * n, 20 + 0.2 * (double)job.inner * dtype_size(x->dtype), copy_rows, &job);

@@ -32,7 +32,7 @@ static tn_status reference(KernelCtx *c) {
     int64_t inner = 1, per_batch = 1, steps[TN_MAX_RANK], tuples = 1, each = 1;
     if (tensor_count(t) == 0) return TN_OK;
     TRY(dense_i64(c, 1, &index));
-    TRY(dense_elements(c, 0, &data));
+    TRY(dense_bytes(c, 0, &data));
     for (int k = batch + tuple; k < x->rank; k++) inner *= x->dims[k];
     per_batch = inner;
     for (int k = tuple - 1; k >= 0; k--) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ImageDecoder (ONNX 20): the pixels of a file in memory. A damaged file is an empty picture; JPEG 2000, TIFF and WebP are
-   formats that this build does not read. */
+/* ImageDecoder (ONNX 20): the pixels of a file in memory. A damaged file is an empty picture; JPEG 2000, TIFF and WebP
+   are formats that this build does not read. */
 #include "ops/image_int.h"
 #include "ops/move_int.h"
 
@@ -90,9 +90,13 @@ static tn_status image_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ImageDecoder = {
-    .name = "ImageDecoder", .summary = "The pixels of a PNG, JPEG, BMP or PNM file (ONNX 20)", .kind = OP_ATOMIC,
+    .name = "ImageDecoder",
+    .summary = "The pixels of a PNG, JPEG, BMP or PNM file (ONNX 20)",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"encoded_stream", TS(TN_U8)}}, .outputs = {{"image", TS(TN_U8)}},
+    .inputs = {{"encoded_stream", TS(TN_U8)}},
+    .outputs = {{"image", TS(TN_U8)}},
     .attrs = {{"pixel_format", ATTR_STRING, .s = "RGB"}},
-    .infer = image_infer, .reference = image_reference,
+    .infer = image_infer,
+    .reference = image_reference,
 };

@@ -37,8 +37,8 @@ static void jpeg_failed(j_common_ptr info) { longjmp(((JpegErrors *)info->err)->
 static void jpeg_says(j_common_ptr info) { (void)info; }
 
 /* Apart, so that nothing that setjmp could spoil lives across it. A damaged file leaves *done false. */
-static tn_status read_jpeg(struct jpeg_decompress_struct *info, JpegErrors *errors, Arena *arena, Str file, Image *image,
-                           bool *done) {
+static tn_status read_jpeg(struct jpeg_decompress_struct *info, JpegErrors *errors, Arena *arena, Str file,
+                           Image *image, bool *done) {
     if (setjmp(errors->jump)) return TN_OK;
     jpeg_create_decompress(info);
     jpeg_mem_src(info, (const unsigned char *)file.s, (unsigned long)file.n);

@@ -69,7 +69,8 @@ typedef struct Reader {
 
 static void skip_blanks(Reader *r) {
     for (; r->at < r->end; r->at++) {
-        if (*r->at == '#') while (r->at < r->end && *r->at != '\n') r->at++;
+        if (*r->at == '#')
+            while (r->at < r->end && *r->at != '\n') r->at++;
         else if (*r->at != ' ' && (*r->at < '\t' || *r->at > '\r')) return;
     }
 }

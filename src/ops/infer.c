@@ -96,6 +96,13 @@ InferValue infer_concrete(const Tensor *t, bool contents) {
     return v;
 }
 
+tn_status op_check_known(const Node *node, uint32_t i, const InferValue *found) {
+    if (found->kind != TYPE_TENSOR || node->op->flags & (OP_DYNAMIC_OUT | OP_CONTROL)) return TN_OK;
+    if (!found->dtype) return fail(TN_SHAPE, "the element type of result %u is not known", i);
+    if (shape_is_known(&found->shape)) return TN_OK;
+    return fail(TN_SHAPE, "the shape of result %u does not follow from these operands", i);
+}
+
 /* ---- a model ------------------------------------------------------------------------------------------------- */
 
 typedef struct Walker {

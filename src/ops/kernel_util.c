@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What reference kernels share: operands and results as dense arrays of a compute type, threads, nested calls. */
-#include "ops/op.h"
+#include "ops/op_int.h"
 
 tn_status kernel_poll(KernelCtx *c) { return c->host && c->host->poll ? c->host->poll(c->host) : TN_OK; }
 
@@ -14,70 +14,30 @@ tn_status kernel_give_output(KernelCtx *c, int i, Tensor *value) {
     return TN_OK;
 }
 
-typedef void (*LoadFn)(void *dst, tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n);
-
-static void load_f32_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
-    load_f32(dst, t, p, o, s, n);
-}
-static void load_f64_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
-    load_f64(dst, t, p, o, s, n);
-}
-static void load_i64_any(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
-    load_i64(dst, t, p, o, s, n);
-}
-/* Strings are lent: the operand keeps its references, and scratch memory is dropped without giving any back. */
-static void load_same(void *dst, tn_dtype t, const void *p, int64_t o, int64_t s, int64_t n) {
-    if (t == TN_STRING) {
-        for (int64_t i = 0; i < n; i++) ((RcString **)dst)[i] = ((RcString *const *)p)[o + i * s];
-        return;
-    }
-    copy_elements(t, dst, 0, 1, p, o, s, n);
+/* The operand's own memory, where that is an array of `as` already. */
+static bool borrow(const Tensor *t, tn_dtype as, const void **out) {
+    if (t->dtype != as || dtype_size(as) == 0 || !t->data || !tensor_is_dense(t)) return false;
+    *out = tensor_bytes(t);
+    return true;
 }
 
-/* Walks a strided operand in row-major order, one innermost run at a time. */
-static void load_strided(const Tensor *t, LoadFn load, char *dst, size_t size) {
-    int last = t->rank - 1;
-    int64_t index[TN_MAX_RANK] = {0}, inner = t->dims[last], offset = t->offset;
-    for (;;) {
-        load(dst, t->dtype, t->data, offset, t->strides[last], inner);
-        dst += (size_t)inner * size;
-        int d = last - 1;
-        for (; d >= 0; d--) {
-            offset += t->strides[d];
-            if (++index[d] < t->dims[d]) break;
-            offset -= t->strides[d] * t->dims[d];
-            index[d] = 0;
-        }
-        if (d < 0) return;
-    }
-}
-
-static tn_status load_all(KernelCtx *c, const Tensor *t, tn_dtype as, LoadFn load, const void **out) {
-    int64_t n = tensor_count(t);
-    size_t size = (size_t)dtype_size(as);
-    if (t->dtype == as && size && tensor_is_dense(t) && t->data) {
-        *out = (const char *)t->data + t->offset * (int64_t)size;
-        return TN_OK;
-    }
-    /* Sub-byte elements copied as they are need whole bytes only; rows of strided ones are then not addressable. */
-    char *dst = arena_alloc(c->scratch, (size_t)(n ? n : 1) * (size ? size : 1), 64);
+static tn_status load_all(KernelCtx *c, const Tensor *t, tn_dtype as, Class class, const void **out) {
+    size_t size = (size_t)class_size(class);
+    if (borrow(t, as, out)) return TN_OK;
+    char *dst = arena_alloc(c->scratch, (size_t)max_i64(tensor_count(t), 1) * size, 64);
     if (!dst) return TN_OUT_OF_MEMORY;
-    if (n > 0) {
-        if (t->rank == 0 || tensor_is_dense(t))
-            load(dst, t->dtype, t->data, t->offset, 1, n);
-        else
-            load_strided(t, load, dst, size);
-    }
     *out = dst;
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r); dst += (size_t)r.n * size)
+        class_load(class, dst, t->dtype, t->data, r.offset, r.stride, r.n);
     return TN_OK;
 }
 
 tn_status dense_f32(KernelCtx *c, int i, const float **out) {
-    return load_all(c, c->in[i], TN_F32, load_f32_any, (const void **)out);
+    return load_all(c, c->in[i], TN_F32, CLASS_F32, (const void **)out);
 }
 
 tn_status dense_f64(KernelCtx *c, int i, const double **out) {
-    return load_all(c, c->in[i], TN_F64, load_f64_any, (const void **)out);
+    return load_all(c, c->in[i], TN_F64, CLASS_F64, (const void **)out);
 }
 
 tn_status dense_i64(KernelCtx *c, int i, const int64_t **out) {
@@ -85,33 +45,23 @@ tn_status dense_i64(KernelCtx *c, int i, const int64_t **out) {
     if (t->dtype == TN_U64) { /* the same bits */
         Tensor as = *t;
         as.dtype = TN_I64;
-        return load_all(c, &as, TN_I64, load_i64_any, (const void **)out);
+        return load_all(c, &as, TN_I64, CLASS_INT, (const void **)out);
     }
-    return load_all(c, t, TN_I64, load_i64_any, (const void **)out);
+    return load_all(c, t, TN_I64, CLASS_INT, (const void **)out);
 }
 
-/* Strided sub-byte elements: one at a time, since a row may start within a byte. */
-static tn_status pack_subbyte(KernelCtx *c, const Tensor *t, const void **out) {
-    int64_t n = tensor_count(t);
-    size_t bytes;
-    TRY(checked_bytes(t->dtype, n, &bytes));
-    char *dst = arena_alloc(c->scratch, bytes ? bytes : 1, 64);
-    if (!dst) return TN_OUT_OF_MEMORY;
-    int64_t index[TN_MAX_RANK] = {0};
-    for (int64_t k = 0; k < n; k++) {
-        int64_t at = t->offset;
-        for (int d = 0; d < t->rank; d++) at += index[d] * t->strides[d];
-        copy_elements(t->dtype, dst, k, 1, t->data, at, 1, 1);
-        for (int d = t->rank - 1; d >= 0 && ++index[d] == t->dims[d]; d--) index[d] = 0;
-    }
-    *out = dst;
-    return TN_OK;
-}
-
+/* Strings are lent: the operand keeps its references, and scratch memory is dropped without giving any back. */
 tn_status dense_bytes(KernelCtx *c, int i, const void **out) {
     const Tensor *t = c->in[i];
-    if (dtype_size(t->dtype) == 0) return pack_subbyte(c, t, out);
-    return load_all(c, t, t->dtype, load_same, out);
+    size_t bytes;
+    if (t->dtype == TN_STRING) return load_all(c, t, TN_STRING, CLASS_STRING, out);
+    if (borrow(t, t->dtype, out)) return TN_OK;
+    TRY(checked_bytes(t->dtype, tensor_count(t), &bytes));
+    void *dst = arena_alloc(c->scratch, bytes ? bytes : 1, 64);
+    if (!dst) return TN_OUT_OF_MEMORY;
+    tensor_gather(t, dst);
+    *out = dst;
+    return TN_OK;
 }
 
 static tn_status result_array(KernelCtx *c, int i, tn_dtype as, void **out) {

@@ -13,7 +13,8 @@ static tn_status read_rule(const Node *node, bool *gated, bool *delta) {
         if (attr_string_is(node, "update_rule", names[i])) return TN_OK;
     }
     Str s = attr_string(node, "update_rule");
-    return fail(TN_INVALID_MODEL, "update_rule is \"%.*s\"; linear, gated, delta or gated_delta is wanted", (int)s.n, s.s);
+    return fail(TN_INVALID_MODEL, "update_rule is \"%.*s\"; linear, gated, delta or gated_delta is wanted", (int)s.n,
+                s.s);
 }
 
 /* Size of one head of operand i; DIM_UNKNOWN where the operand's last size is not known. */
@@ -130,8 +131,10 @@ static void run_heads(void *arg, int64_t begin, int64_t end) {
 
 static tn_status linear_attention_reference(KernelCtx *c) {
     const Tensor *q = c->in[IN_Q], *v = c->in[IN_V];
-    Job job = {.steps = q->dims[1], .q_heads = attr_int(c->node, "q_num_heads"),
-               .kv_heads = attr_int(c->node, "kv_num_heads"), .scale = attr_float(c->node, "scale")};
+    Job job = {.steps = q->dims[1],
+               .q_heads = attr_int(c->node, "q_num_heads"),
+               .kv_heads = attr_int(c->node, "kv_num_heads"),
+               .scale = attr_float(c->node, "scale")};
     int64_t batch = q->dims[0], items = batch * job.kv_heads;
     job.dk = q->dims[2] / job.q_heads, job.dv = v->dims[2] / job.kv_heads;
     if (job.scale == 0) job.scale = 1 / sqrt((double)job.dk);
@@ -164,13 +167,21 @@ static tn_status linear_attention_reference(KernelCtx *c) {
 #define FLOATS (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
 
 const OpSchema op_LinearAttention = {
-    .name = "LinearAttention", .summary = "Attention as a state updated step by step (ONNX 27)", .kind = OP_ATOMIC,
-    .inputs = {{"query", FLOATS, 'T'}, {"key", FLOATS, 'T'}, {"value", FLOATS, 'T'},
-               {"past_state", FLOATS, 'S', OPERAND_OPTIONAL}, {"decay", FLOATS, 'T', OPERAND_OPTIONAL},
+    .name = "LinearAttention",
+    .summary = "Attention as a state updated step by step (ONNX 27)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"query", FLOATS, 'T'},
+               {"key", FLOATS, 'T'},
+               {"value", FLOATS, 'T'},
+               {"past_state", FLOATS, 'S', OPERAND_OPTIONAL},
+               {"decay", FLOATS, 'T', OPERAND_OPTIONAL},
                {"beta", FLOATS, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"output", FLOATS, 'T'}, {"present_state", FLOATS, 'S', OPERAND_OPTIONAL}},
-    .attrs = {{"chunk_size", ATTR_INT, .i = 64}, {"kv_num_heads", ATTR_INT, ATTR_REQUIRED},
-              {"q_num_heads", ATTR_INT, ATTR_REQUIRED}, {"scale", ATTR_FLOAT},
+    .attrs = {{"chunk_size", ATTR_INT, .i = 64},
+              {"kv_num_heads", ATTR_INT, ATTR_REQUIRED},
+              {"q_num_heads", ATTR_INT, ATTR_REQUIRED},
+              {"scale", ATTR_FLOAT},
               {"update_rule", ATTR_STRING, .s = "gated_delta"}},
-    .infer = linear_attention_infer, .reference = linear_attention_reference,
+    .infer = linear_attention_infer,
+    .reference = linear_attention_reference,
 };

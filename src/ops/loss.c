@@ -118,17 +118,23 @@ static tn_status cross_entropy_reference(KernelCtx *c) {
 #define ATTRS .attrs = {{"ignore_index", ATTR_INT}, {"reduction", ATTR_STRING, .s = "mean"}}
 
 const OpSchema op_NegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss", .kind = OP_ATOMIC,
+    .name = "NegativeLogLikelihoodLoss",
+    .kind = OP_ATOMIC,
     .summary = "Loss of labels, of log-probabilities (ONNX 22)",
     .inputs = {{"input", TS_FLOAT, 'T'}, {"target", LABELS}, {"weight", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"loss", TS_FLOAT, 'T'}}, ATTRS,
-    .infer = loss_infer, .reference = nll_reference,
+    .outputs = {{"loss", TS_FLOAT, 'T'}},
+    ATTRS,
+    .infer = loss_infer,
+    .reference = nll_reference,
 };
 
 const OpSchema op_SoftmaxCrossEntropyLoss = {
-    .name = "SoftmaxCrossEntropyLoss", .kind = OP_ATOMIC,
+    .name = "SoftmaxCrossEntropyLoss",
+    .kind = OP_ATOMIC,
     .summary = "Loss of labels, of scores (ONNX 13)",
     .inputs = {{"scores", TS_FLOAT, 'T'}, {"labels", LABELS}, {"weights", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"output", TS_FLOAT, 'T'}, {"log_prob", TS_FLOAT, 'T', OPERAND_OPTIONAL}}, ATTRS,
-    .infer = loss_infer, .reference = cross_entropy_reference,
+    .outputs = {{"output", TS_FLOAT, 'T'}, {"log_prob", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    ATTRS,
+    .infer = loss_infer,
+    .reference = cross_entropy_reference,
 };

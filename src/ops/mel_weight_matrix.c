@@ -64,7 +64,8 @@ static tn_status mel_reference(KernelCtx *c) {
     for (int64_t i = 0; i < bands; i++) {
         int64_t left = corner[i], middle = corner[i + 1], right = corner[i + 2];
         if (left == middle) out[middle * bands + i] = 1;
-        else for (int64_t j = left; j <= middle; j++) out[j * bands + i] = (double)(j - left) / (double)(middle - left);
+        else
+            for (int64_t j = left; j <= middle; j++) out[j * bands + i] = (double)(j - left) / (double)(middle - left);
         for (int64_t j = middle; j < right; j++) out[j * bands + i] = (double)(right - j) / (double)(right - middle);
     }
     result_f64_done(c, 0, out);
@@ -74,12 +75,17 @@ static tn_status mel_reference(KernelCtx *c) {
 #define SIZES (TS(TN_I32) | TS(TN_I64))
 
 const OpSchema op_MelWeightMatrix = {
-    .name = "MelWeightMatrix", .summary = "From bins of a spectrum to bands of the mel scale (ONNX 17)",
+    .name = "MelWeightMatrix",
+    .summary = "From bins of a spectrum to bands of the mel scale (ONNX 17)",
     .kind = OP_ATOMIC,
-    .inputs = {{"num_mel_bins", SIZES, 'S'}, {"dft_length", SIZES, 'S'}, {"sample_rate", SIZES, 'S'},
-               {"lower_edge_hertz", TS_FLOAT, 'E'}, {"upper_edge_hertz", TS_FLOAT, 'E'}},
+    .inputs = {{"num_mel_bins", SIZES, 'S'},
+               {"dft_length", SIZES, 'S'},
+               {"sample_rate", SIZES, 'S'},
+               {"lower_edge_hertz", TS_FLOAT, 'E'},
+               {"upper_edge_hertz", TS_FLOAT, 'E'}},
     .outputs = {{"output", TS_NUMERIC}},
     .attrs = {{"output_datatype", ATTR_INT, .i = TN_F32}},
     .content_inputs = 1 << IN_BANDS | 1 << IN_LENGTH,
-    .infer = mel_infer, .reference = mel_reference,
+    .infer = mel_infer,
+    .reference = mel_reference,
 };

@@ -42,7 +42,8 @@ static tn_status label_encoder_infer(InferCtx *c) {
     Entries keys, values;
     TRY(read_map(c->node, &keys, &values));
     if (in_dtype(c, 0) && in_dtype(c, 0) != keys.dtype)
-        return fail(TN_INVALID_MODEL, "X is %s, but the keys are %s", dtype_name(in_dtype(c, 0)), dtype_name(keys.dtype));
+        return fail(TN_INVALID_MODEL, "X is %s, but the keys are %s", dtype_name(in_dtype(c, 0)),
+                    dtype_name(keys.dtype));
     const Tensor *otherwise = attr_tensor(c->node, "default_tensor");
     if (otherwise && (otherwise->dtype != values.dtype || tensor_count(otherwise) != 1))
         return fail(TN_INVALID_MODEL, "default_tensor must be one element of %s", dtype_name(values.dtype));
@@ -83,7 +84,7 @@ static tn_status label_encoder_reference(KernelCtx *c) {
     if (keys.list && dtype == TN_STRING) TRY(lookup_texts(c, keys.list->strings, keys.n, &lookup));
     else if (keys.list) TRY(lookup_elements(c, dtype, keys.list->ints, 0, keys.n, &lookup));
     else TRY(lookup_elements(c, dtype, keys.tensor->data, keys.tensor->offset, keys.n, &lookup));
-    TRY(dense_elements(c, 0, &x));
+    TRY(dense_bytes(c, 0, &x));
     for (int64_t i = 0; i < tensor_count(c->in[0]); i++) {
         int64_t k = lookup_find(&lookup, dtype, x, i);
         TRY(k < 0 ? put_otherwise(c, i) : put_value(c, &values, i, k));
@@ -111,7 +112,7 @@ static tn_status mapper_reference(KernelCtx *c) {
     const void *x;
     if (from == TN_STRING) TRY(lookup_texts(c, texts ? texts->strings : NULL, (int64_t)ints.n, &lookup));
     else TRY(lookup_elements(c, TN_I64, ints.data, 0, (int64_t)ints.n, &lookup));
-    TRY(dense_elements(c, 0, &x));
+    TRY(dense_bytes(c, 0, &x));
     for (int64_t i = 0; i < tensor_count(c->in[0]); i++) {
         int64_t k = lookup_find(&lookup, from, x, i);
         int64_t number = k < 0 ? attr_int(c->node, "default_int64") : ints.data[k];
@@ -146,12 +147,13 @@ static tn_status one_hot_reference(KernelCtx *c) {
     TRY(read_labels(c->node, "cats_int64s", "cats_strings", &cats));
     if (dtype == TN_STRING) TRY(lookup_texts(c, cats.which->strings, cats.n, &lookup));
     else TRY(lookup_elements(c, TN_I64, cats.which->ints, 0, cats.n, &lookup));
-    if (dtype == TN_STRING) TRY(dense_elements(c, 0, &x));
+    if (dtype == TN_STRING) TRY(dense_bytes(c, 0, &x));
     else TRY(dense_i64(c, 0, (const int64_t **)&x));
     TRY(result_f32(c, 0, &y));
     for (int64_t i = 0; i < tensor_count(c->in[0]); i++) {
         int64_t found = lookup_find(&lookup, dtype == TN_STRING ? TN_STRING : TN_I64, x, i);
-        if (found < 0 && !zeros) return fail(TN_INVALID_ARGUMENT, "element %lld is none of the categories", (long long)i);
+        if (found < 0 && !zeros)
+            return fail(TN_INVALID_ARGUMENT, "element %lld is none of the categories", (long long)i);
         for (int64_t k = 0; k < cats.n; k++) y[i * cats.n + k] = k == found;
     }
     return TN_OK;
@@ -160,29 +162,51 @@ static tn_status one_hot_reference(KernelCtx *c) {
 #define KEYS (TS(TN_STRING) | TS(TN_I64) | TS(TN_F32) | TS(TN_I32) | TS(TN_I16) | TS(TN_F64))
 
 const OpSchema op_ml_LabelEncoder = {
-    .domain = "ai.onnx.ml", .name = "LabelEncoder", .summary = "Values for keys (ONNX ML 4)", .kind = OP_ATOMIC,
-    .inputs = {{"X", KEYS}}, .outputs = {{"Y", KEYS}},
-    .attrs = {{"default_float", ATTR_FLOAT, .f = -0.0}, {"default_int64", ATTR_INT, .i = -1},
-              {"default_string", ATTR_STRING, .s = "_Unused"}, {"default_tensor", ATTR_TENSOR},
-              {"keys_floats", ATTR_FLOATS}, {"keys_int64s", ATTR_INTS}, {"keys_strings", ATTR_STRINGS},
-              {"keys_tensor", ATTR_TENSOR}, {"values_floats", ATTR_FLOATS}, {"values_int64s", ATTR_INTS},
-              {"values_strings", ATTR_STRINGS}, {"values_tensor", ATTR_TENSOR}},
-    .infer = label_encoder_infer, .reference = label_encoder_reference,
+    .domain = "ai.onnx.ml",
+    .name = "LabelEncoder",
+    .summary = "Values for keys (ONNX ML 4)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", KEYS}},
+    .outputs = {{"Y", KEYS}},
+    .attrs = {{"default_float", ATTR_FLOAT, .f = -0.0},
+              {"default_int64", ATTR_INT, .i = -1},
+              {"default_string", ATTR_STRING, .s = "_Unused"},
+              {"default_tensor", ATTR_TENSOR},
+              {"keys_floats", ATTR_FLOATS},
+              {"keys_int64s", ATTR_INTS},
+              {"keys_strings", ATTR_STRINGS},
+              {"keys_tensor", ATTR_TENSOR},
+              {"values_floats", ATTR_FLOATS},
+              {"values_int64s", ATTR_INTS},
+              {"values_strings", ATTR_STRINGS},
+              {"values_tensor", ATTR_TENSOR}},
+    .infer = label_encoder_infer,
+    .reference = label_encoder_reference,
 };
 
 const OpSchema op_ml_CategoryMapper = {
-    .domain = "ai.onnx.ml", .name = "CategoryMapper", .summary = "Strings for integers and back (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "CategoryMapper",
+    .summary = "Strings for integers and back (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", TS(TN_STRING) | TS(TN_I64)}}, .outputs = {{"Y", TS(TN_STRING) | TS(TN_I64)}},
-    .attrs = {{"cats_int64s", ATTR_INTS}, {"cats_strings", ATTR_STRINGS}, {"default_int64", ATTR_INT, .i = -1},
+    .inputs = {{"X", TS(TN_STRING) | TS(TN_I64)}},
+    .outputs = {{"Y", TS(TN_STRING) | TS(TN_I64)}},
+    .attrs = {{"cats_int64s", ATTR_INTS},
+              {"cats_strings", ATTR_STRINGS},
+              {"default_int64", ATTR_INT, .i = -1},
               {"default_string", ATTR_STRING, .s = "_Unused"}},
-    .infer = mapper_infer, .reference = mapper_reference,
+    .infer = mapper_infer,
+    .reference = mapper_reference,
 };
 
 const OpSchema op_ml_OneHotEncoder = {
-    .domain = "ai.onnx.ml", .name = "OneHotEncoder", .summary = "One-hot vectors of categories (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "OneHotEncoder",
+    .summary = "One-hot vectors of categories (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS | TS(TN_STRING)}}, .outputs = {{"Y", TS(TN_F32)}},
+    .inputs = {{"X", ML_NUMBERS | TS(TN_STRING)}},
+    .outputs = {{"Y", TS(TN_F32)}},
     .attrs = {{"cats_int64s", ATTR_INTS}, {"cats_strings", ATTR_STRINGS}, {"zeros", ATTR_INT, .i = 1}},
-    .infer = one_hot_infer, .reference = one_hot_reference,
+    .infer = one_hot_infer,
+    .reference = one_hot_reference,
 };

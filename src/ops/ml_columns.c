@@ -22,7 +22,7 @@ static tn_status extract_reference(KernelCtx *c) {
     const int64_t *index;
     const void *data;
     TRY(dense_i64(c, 1, &index));
-    TRY(dense_elements(c, 0, &data));
+    TRY(dense_bytes(c, 0, &data));
     for (int64_t k = 0; k < n; k++) {
         if (index[k] < 0 || index[k] >= width)
             return fail(TN_OUT_OF_RANGE, "index %lld of %lld features", (long long)index[k], (long long)width);
@@ -41,7 +41,8 @@ static tn_status vectorizer_infer(InferCtx *c) {
     for (int i = 0; i < c->n_in; i++) {
         TRY(want_rows(c, i));
         if (in_shape(c, i)->rank >= 0) TRY(dims_must_match(rows, rows_of(c, i), "rows of the inputs", &rows));
-        if (given.n && given.data[i] < 0) return fail(TN_INVALID_MODEL, "inputdimensions has the value %lld", (long long)given.data[i]);
+        if (given.n && given.data[i] < 0)
+            return fail(TN_INVALID_MODEL, "inputdimensions has the value %lld", (long long)given.data[i]);
         int rank = in_shape(c, i)->rank;
         width = dim_add(c->dims, width, given.n ? given.data[i] : rank > 0 ? in_dim(c, i, rank - 1) : DIM_UNKNOWN);
     }
@@ -70,15 +71,24 @@ static tn_status vectorizer_reference(KernelCtx *c) {
 #define TYPES (ML_NUMBERS | TS(TN_STRING))
 
 const OpSchema op_ml_ArrayFeatureExtractor = {
-    .domain = "ai.onnx.ml", .name = "ArrayFeatureExtractor", .summary = "Picks features (ONNX ML 1)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TYPES, 'T'}, {"Y", TS(TN_I64)}}, .outputs = {{"Z", TYPES, 'T'}},
-    .infer = extract_infer, .reference = extract_reference,
+    .domain = "ai.onnx.ml",
+    .name = "ArrayFeatureExtractor",
+    .summary = "Picks features (ONNX ML 1)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TYPES, 'T'}, {"Y", TS(TN_I64)}},
+    .outputs = {{"Z", TYPES, 'T'}},
+    .infer = extract_infer,
+    .reference = extract_reference,
 };
 
 const OpSchema op_ml_FeatureVectorizer = {
-    .domain = "ai.onnx.ml", .name = "FeatureVectorizer", .summary = "Features side by side (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "FeatureVectorizer",
+    .summary = "Features side by side (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS, 'T', OPERAND_VARIADIC}}, .outputs = {{"Y", TS(TN_F32)}},
+    .inputs = {{"X", ML_NUMBERS, 'T', OPERAND_VARIADIC}},
+    .outputs = {{"Y", TS(TN_F32)}},
     .attrs = {{"inputdimensions", ATTR_INTS}},
-    .infer = vectorizer_infer, .reference = vectorizer_reference,
+    .infer = vectorizer_infer,
+    .reference = vectorizer_reference,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scaler, Normalizer, Binarizer, Imputer (ONNX ML 1): numbers made fit for a classifier, element by element or row by row. */
+/* Scaler, Normalizer, Binarizer, Imputer (ONNX ML 1): numbers made fit for a classifier, element by element or row by
+   row. */
 #include "ops/ml_int.h"
 
 static tn_status floats_infer(InferCtx *c) {
@@ -11,9 +12,9 @@ static tn_status floats_infer(InferCtx *c) {
 /* Features stand in the last dimension; a list has one entry for all or one for each. */
 static tn_status list_step(const char *name, int64_t n, int64_t width, int64_t *step) {
     *step = n == 1 ? 0 : 1;
-    return n == 1 || n == width ? TN_OK
-                                : fail(TN_INVALID_MODEL, "%s has %lld values for %lld features", name, (long long)n,
-                                       (long long)width);
+    return n == 1 || n == width
+               ? TN_OK
+               : fail(TN_INVALID_MODEL, "%s has %lld values for %lld features", name, (long long)n, (long long)width);
 }
 
 /* ---- Scaler -------------------------------------------------------------------------------------------------- */
@@ -143,29 +144,48 @@ static tn_status imputer_reference(KernelCtx *c) {
 #define TO_FLOAT .inputs = {{"X", ML_NUMBERS}}, .outputs = {{"Y", TS(TN_F32)}}
 
 const OpSchema op_ml_Scaler = {
-    .domain = "ai.onnx.ml", .name = "Scaler", .summary = "(x - offset) * scale (ONNX ML 1)", .kind = OP_ATOMIC, TO_FLOAT,
+    .domain = "ai.onnx.ml",
+    .name = "Scaler",
+    .summary = "(x - offset) * scale (ONNX ML 1)",
+    .kind = OP_ATOMIC,
+    TO_FLOAT,
     .attrs = {{"offset", ATTR_FLOATS}, {"scale", ATTR_FLOATS}},
-    .infer = floats_infer, .reference = scaler_reference,
+    .infer = floats_infer,
+    .reference = scaler_reference,
 };
 
 const OpSchema op_ml_Normalizer = {
-    .domain = "ai.onnx.ml", .name = "Normalizer", .summary = "Rows divided by a norm (ONNX ML 1)", .kind = OP_ATOMIC,
+    .domain = "ai.onnx.ml",
+    .name = "Normalizer",
+    .summary = "Rows divided by a norm (ONNX ML 1)",
+    .kind = OP_ATOMIC,
     TO_FLOAT,
     .attrs = {{"norm", ATTR_STRING, .s = "MAX"}},
-    .infer = normalizer_infer, .reference = normalizer_reference,
+    .infer = normalizer_infer,
+    .reference = normalizer_reference,
 };
 
 const OpSchema op_ml_Binarizer = {
-    .domain = "ai.onnx.ml", .name = "Binarizer", .summary = "1 above a threshold, else 0 (ONNX ML 1)",
-    .kind = OP_ATOMIC, .flags = OP_ELEMENTWISE, SAME,
+    .domain = "ai.onnx.ml",
+    .name = "Binarizer",
+    .summary = "1 above a threshold, else 0 (ONNX ML 1)",
+    .kind = OP_ATOMIC,
+    .flags = OP_ELEMENTWISE,
+    SAME,
     .attrs = {{"threshold", ATTR_FLOAT}},
     .reference = binarizer_reference,
 };
 
 const OpSchema op_ml_Imputer = {
-    .domain = "ai.onnx.ml", .name = "Imputer", .summary = "Puts values for missing ones (ONNX ML 1)",
-    .kind = OP_ATOMIC, SAME,
-    .attrs = {{"imputed_value_floats", ATTR_FLOATS}, {"imputed_value_int64s", ATTR_INTS},
-              {"replaced_value_float", ATTR_FLOAT}, {"replaced_value_int64", ATTR_INT}},
-    .infer = imputer_infer, .reference = imputer_reference,
+    .domain = "ai.onnx.ml",
+    .name = "Imputer",
+    .summary = "Puts values for missing ones (ONNX ML 1)",
+    .kind = OP_ATOMIC,
+    SAME,
+    .attrs = {{"imputed_value_floats", ATTR_FLOATS},
+              {"imputed_value_int64s", ATTR_INTS},
+              {"replaced_value_float", ATTR_FLOAT},
+              {"replaced_value_int64", ATTR_INT}},
+    .infer = imputer_infer,
+    .reference = imputer_reference,
 };

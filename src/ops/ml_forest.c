@@ -11,7 +11,8 @@ static bool in_range(int64_t first, int64_t n, int64_t size) {
 static tn_status check_node(const Forest *f, int64_t i, int64_t width) {
     const TreeNode *node = &f->nodes[i];
     int64_t size = node->mode == MODE_LEAF ? f->n_votes : f->n_members;
-    if (node->mode < MODE_LEQ || node->mode > MODE_LEAF) return fail(TN_INVALID_MODEL, "node %lld has no mode", (long long)i);
+    if (node->mode < MODE_LEQ || node->mode > MODE_LEAF)
+        return fail(TN_INVALID_MODEL, "node %lld has no mode", (long long)i);
     if ((node->mode == MODE_LEAF || node->mode == MODE_MEMBER) && !in_range(node->first, node->n, size))
         return fail(TN_INVALID_MODEL, "node %lld has no leaf or members of its own", (long long)i);
     if (node->mode == MODE_LEAF) return TN_OK;
@@ -43,7 +44,8 @@ static tn_status check_circles(KernelCtx *c, const Forest *f) {
             state[i] = OPEN;
             for (int k = 0; k < 2 && node->mode != MODE_LEAF; k++) {
                 int64_t child = k ? node->yes : node->no;
-                if (state[child] == OPEN) return fail(TN_INVALID_MODEL, "node %lld leads back to node %lld", (long long)i, (long long)child);
+                if (state[child] == OPEN)
+                    return fail(TN_INVALID_MODEL, "node %lld leads back to node %lld", (long long)i, (long long)child);
                 if (state[child] == NEW) stack[top++] = child;
             }
         }

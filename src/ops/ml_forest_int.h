@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ensembles of decision trees in one form (ml_forest.c), which TreeEnsemble (ml_tree_ensemble.c) and its two forerunners
-   (ml_tree_votes.c) make of their attributes. */
+/* Ensembles of decision trees in one form (ml_forest.c), which TreeEnsemble (ml_tree_ensemble.c) and its two
+   forerunners (ml_tree_votes.c) make of their attributes. */
 #ifndef TENON_OPS_ML_FOREST_INT_H
 #define TENON_OPS_ML_FOREST_INT_H
 
@@ -15,8 +15,8 @@ typedef struct TreeNode {
     bool missing_yes; /* NaN goes the way of yes */
     int64_t feature;
     double split;
-    int64_t yes, no;    /* nodes */
-    int64_t first, n;   /* a leaf's votes, or what a member test tests against */
+    int64_t yes, no;  /* nodes */
+    int64_t first, n; /* a leaf's votes, or what a member test tests against */
 } TreeNode;
 
 typedef struct Vote {
@@ -34,7 +34,8 @@ typedef struct Forest {
     bool narrow; /* sums are rounded to floats at each step */
 } Forest;
 
-/* Children, votes and members in range, features within `width`, no way that leads back: then any row ends at a leaf. */
+/* Children, votes and members in range, features within `width`, no way that leads back: then any row ends at a leaf.
+   */
 tn_status forest_check(KernelCtx *c, const Forest *f, int64_t width);
 /* Sums of one row; has[t]: whether a leaf voted for target t. The base is added to all. */
 void forest_sums(const Forest *f, const double *row, double *sums, bool *has);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ops of ai.onnx.ml share (ml_util.c): transforms of scores, class labels, and finding values among keys. Where
-   ONNX leaves something open they answer as onnxruntime does. */
+/* What the ops of ai.onnx.ml share (ml_util.c): transforms of scores, class labels, and finding values among keys.
+   Where ONNX leaves something open they answer as onnxruntime does. */
 #ifndef TENON_OPS_ML_INT_H
 #define TENON_OPS_ML_INT_H
 
@@ -15,8 +15,8 @@
 typedef enum PostTransform { POST_NONE, POST_SOFTMAX, POST_LOGISTIC, POST_SOFTMAX_ZERO, POST_PROBIT } PostTransform;
 /* Of the attribute post_transform, a string. */
 tn_status read_post_transform(const Node *node, PostTransform *out);
-/* What becomes of a single score v: it stays alone, or 1 - v or -v is put before it, LOGISTIC being applied to -v and v in
-   both cases. */
+/* What becomes of a single score v: it stays alone, or 1 - v or -v is put before it, LOGISTIC being applied to -v and
+   v in both cases. */
 typedef enum SecondScore { SECOND_NONE, SECOND_COMPLEMENT, SECOND_OPPOSITE } SecondScore;
 /* Transforms n scores in place; with a second one, `scores` has room for two. */
 void transform_scores(PostTransform t, SecondScore second, float *scores, int64_t n);
@@ -25,9 +25,7 @@ void transform_scores(PostTransform t, SecondScore second, float *scores, int64_
 
 /* An operand [rows, features], or [features] as one row; TN_SHAPE otherwise. */
 tn_status want_rows(const InferCtx *c, int i);
-static inline Dim rows_of(const InferCtx *c, int i) {
-    return in_shape(c, i)->rank == 1 ? 1 : in_dim(c, i, 0);
-}
+static inline Dim rows_of(const InferCtx *c, int i) { return in_shape(c, i)->rank == 1 ? 1 : in_dim(c, i, 0); }
 static inline int64_t row_count(const Tensor *x) { return x->rank == 1 ? 1 : x->dims[0]; }
 static inline int64_t row_width(const Tensor *x) { return x->dims[x->rank - 1]; }
 

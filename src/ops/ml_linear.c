@@ -38,7 +38,8 @@ static tn_status read_classifier(const Node *node, int64_t width, Classifier *m)
     if (width > 0) TRY(check_sizes(m->coefficients.n, m->targets, width));
     m->second = m->targets == 1 && m->labels.n == 2;
     if (m->targets > 1 && m->labels.n < m->targets)
-        return fail(TN_INVALID_MODEL, "%lld class labels for %lld scores", (long long)m->labels.n, (long long)m->targets);
+        return fail(TN_INVALID_MODEL, "%lld class labels for %lld scores", (long long)m->labels.n,
+                    (long long)m->targets);
     return TN_OK;
 }
 
@@ -121,21 +122,33 @@ static tn_status regressor_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ml_LinearClassifier = {
-    .domain = "ai.onnx.ml", .name = "LinearClassifier", .summary = "Classes by weighted sums (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "LinearClassifier",
+    .summary = "Classes by weighted sums (ONNX ML 1)",
     .kind = OP_ATOMIC,
     .inputs = {{"X", ML_NUMBERS}},
     .outputs = {{"Y", TS(TN_STRING) | TS(TN_I64)}, {"Z", TS(TN_F32), 0, OPERAND_OPTIONAL}},
-    .attrs = {{"classlabels_ints", ATTR_INTS}, {"classlabels_strings", ATTR_STRINGS},
-              {"coefficients", ATTR_FLOATS, ATTR_REQUIRED}, {"intercepts", ATTR_FLOATS}, {"multi_class", ATTR_INT},
+    .attrs = {{"classlabels_ints", ATTR_INTS},
+              {"classlabels_strings", ATTR_STRINGS},
+              {"coefficients", ATTR_FLOATS, ATTR_REQUIRED},
+              {"intercepts", ATTR_FLOATS},
+              {"multi_class", ATTR_INT},
               {"post_transform", ATTR_STRING, .s = "NONE"}},
-    .infer = classifier_infer, .reference = classifier_reference,
+    .infer = classifier_infer,
+    .reference = classifier_reference,
 };
 
 const OpSchema op_ml_LinearRegressor = {
-    .domain = "ai.onnx.ml", .name = "LinearRegressor", .summary = "Weighted sums of features (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "LinearRegressor",
+    .summary = "Weighted sums of features (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS}}, .outputs = {{"Y", TS(TN_F32)}},
-    .attrs = {{"coefficients", ATTR_FLOATS}, {"intercepts", ATTR_FLOATS},
-              {"post_transform", ATTR_STRING, .s = "NONE"}, {"targets", ATTR_INT, .i = 1}},
-    .infer = regressor_infer, .reference = regressor_reference,
+    .inputs = {{"X", ML_NUMBERS}},
+    .outputs = {{"Y", TS(TN_F32)}},
+    .attrs = {{"coefficients", ATTR_FLOATS},
+              {"intercepts", ATTR_FLOATS},
+              {"post_transform", ATTR_STRING, .s = "NONE"},
+              {"targets", ATTR_INT, .i = 1}},
+    .infer = regressor_infer,
+    .reference = regressor_reference,
 };

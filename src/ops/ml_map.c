@@ -95,7 +95,8 @@ static tn_status make_keys(KernelCtx *c, const Key *labels, int64_t n, tn_dtype 
 }
 
 /* One row's map; the keys are shared by all. */
-static tn_status make_map(KernelCtx *c, const Tensor *keys, const Key *labels, int64_t n, const float *row, Tensor *out) {
+static tn_status make_map(KernelCtx *c, const Tensor *keys, const Key *labels, int64_t n, const float *row,
+                          Tensor *out) {
     TRY(object_new(c->context, TYPE_MAP, 2, out));
     Tensor *items = object_of(out)->items;
     TRY(tensor_keep(c->context, keys, &items[KEYS]));
@@ -124,12 +125,16 @@ static tn_status zip_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ml_ZipMap = {
-    .domain = "ai.onnx.ml", .name = "ZipMap", .summary = "ZipMap (ai.onnx.ml 1): a map from labels to each row's numbers",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .domain = "ai.onnx.ml",
+    .name = "ZipMap",
+    .summary = "ZipMap (ai.onnx.ml 1): a map from labels to each row's numbers",
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS(TN_F32), 0, 0}},
     .outputs = {{"Z", TS_SEQUENCE, 0, 0}},
     .attrs = {{"classlabels_int64s", ATTR_INTS, 0, 0, 0, NULL}, {"classlabels_strings", ATTR_STRINGS, 0, 0, 0, NULL}},
-    .infer = zip_infer, .reference = zip_reference,
+    .infer = zip_infer,
+    .reference = zip_reference,
 };
 
 /* ---- DictVectorizer -------------------------------------------------------------------------------------------- */
@@ -168,13 +173,16 @@ static tn_status dict_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ml_DictVectorizer = {
-    .domain = "ai.onnx.ml", .name = "DictVectorizer",
+    .domain = "ai.onnx.ml",
+    .name = "DictVectorizer",
     .summary = "DictVectorizer (ai.onnx.ml 1): a map's values at the places that a vocabulary gives their keys",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS_MAP, 0, 0}},
     .outputs = {{"Y", TS(TN_I64) | TS(TN_F32) | TS(TN_F64) | TS(TN_STRING), 0, 0}},
     .attrs = {{"int64_vocabulary", ATTR_INTS, 0, 0, 0, NULL}, {"string_vocabulary", ATTR_STRINGS, 0, 0, 0, NULL}},
-    .infer = dict_infer, .reference = dict_reference,
+    .infer = dict_infer,
+    .reference = dict_reference,
 };
 
 /* ---- CastMap --------------------------------------------------------------------------------------------------- */
@@ -187,7 +195,8 @@ static tn_status read_cast(const Node *node, tn_dtype *to, bool *sparse) {
                                               : TN_UNDEFINED;
     *sparse = str_equal(form, STR("SPARSE"));
     if (!*to) return fail(TN_INVALID_ARGUMENT, "cast_to is none of TO_FLOAT, TO_INT64, TO_STRING");
-    if (!*sparse && !str_equal(form, STR("DENSE"))) return fail(TN_INVALID_ARGUMENT, "map_form is neither DENSE nor SPARSE");
+    if (!*sparse && !str_equal(form, STR("DENSE")))
+        return fail(TN_INVALID_ARGUMENT, "map_form is neither DENSE nor SPARSE");
     if (*sparse && attr_int(node, "max_map") < 1) return fail(TN_INVALID_ARGUMENT, "max_map is less than 1");
     return TN_OK;
 }
@@ -224,7 +233,8 @@ static tn_status cast_one(KernelCtx *c, locale_t locale, const Tensor *values, i
     return TN_OK;
 }
 
-static tn_status cast_all(KernelCtx *c, locale_t locale, const Key *keys, int64_t n, bool sparse, const Tensor *values) {
+static tn_status cast_all(KernelCtx *c, locale_t locale, const Key *keys, int64_t n, bool sparse,
+                          const Tensor *values) {
     int64_t size = c->out[0].dims[1];
     for (int64_t i = 0; i < n; i++) {
         if (sparse && keys[i].number < 0)
@@ -257,12 +267,16 @@ static tn_status castmap_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ml_CastMap = {
-    .domain = "ai.onnx.ml", .name = "CastMap", .summary = "CastMap (ai.onnx.ml 1): a map's values in the order of its keys",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .domain = "ai.onnx.ml",
+    .name = "CastMap",
+    .summary = "CastMap (ai.onnx.ml 1): a map's values in the order of its keys",
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS_MAP, 0, 0}},
     .outputs = {{"Y", TS(TN_F32) | TS(TN_I64) | TS(TN_STRING), 0, 0}},
     .attrs = {{"cast_to", ATTR_STRING, 0, 0, 0, "TO_FLOAT"},
               {"map_form", ATTR_STRING, 0, 0, 0, "DENSE"},
               {"max_map", ATTR_INT, 0, 1, 0, NULL}},
-    .infer = castmap_infer, .reference = castmap_reference,
+    .infer = castmap_infer,
+    .reference = castmap_reference,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SVMClassifier and SVMRegressor (ONNX ML 1): scores by similarity to support vectors, as libsvm has them, or linear where
-   there are no vectors. */
+/* SVMClassifier and SVMRegressor (ONNX ML 1): scores by similarity to support vectors, as libsvm has them, or linear
+   where there are no vectors. */
 #include "ops/ml_int.h"
 
 /* ---- similarity ---------------------------------------------------------------------------------------------- */
@@ -20,8 +20,11 @@ static tn_status read_similarity(const Node *node, Similarity *s) {
     *s = (Similarity){0};
     int i = 0;
     while (i < 4 && !str_equal(name, str_of(names[i]))) i++;
-    if (i == 4) return fail(TN_INVALID_MODEL, "kernel_type is \"%.*s\"; LINEAR, POLY, RBF or SIGMOID is wanted", (int)name.n, name.s);
-    if (params.n && params.n < 3) return fail(TN_INVALID_MODEL, "kernel_params has %lld values; 3 are wanted", (long long)params.n);
+    if (i == 4)
+        return fail(TN_INVALID_MODEL, "kernel_type is \"%.*s\"; LINEAR, POLY, RBF or SIGMOID is wanted", (int)name.n,
+                    name.s);
+    if (params.n && params.n < 3)
+        return fail(TN_INVALID_MODEL, "kernel_params has %lld values; 3 are wanted", (long long)params.n);
     s->type = (KernelType)i;
     if (params.n) s->gamma = params.data[0], s->coef0 = params.data[1], s->degree = params.data[2];
     return TN_OK;
@@ -69,9 +72,12 @@ static tn_status count_vectors(Machine *m) {
 }
 
 static tn_status read_machine(const Node *node, Machine *m) {
-    *m = (Machine){.vectors = attr_float_list(node, "support_vectors"), .rho = attr_float_list(node, "rho"),
-                   .coefficients = attr_float_list(node, "coefficients"), .prob_a = attr_float_list(node, "prob_a"),
-                   .prob_b = attr_float_list(node, "prob_b"), .per_class = attr_ints(node, "vectors_per_class"),
+    *m = (Machine){.vectors = attr_float_list(node, "support_vectors"),
+                   .rho = attr_float_list(node, "rho"),
+                   .coefficients = attr_float_list(node, "coefficients"),
+                   .prob_a = attr_float_list(node, "prob_a"),
+                   .prob_b = attr_float_list(node, "prob_b"),
+                   .per_class = attr_ints(node, "vectors_per_class"),
                    .all_positive = true};
     TRY(read_similarity(node, &m->similarity));
     TRY(read_post_transform(node, &m->post));
@@ -97,7 +103,8 @@ static tn_status svm_classifier_infer(InferCtx *c) {
     Dim same;
     TRY(want_rows(c, 0));
     TRY(read_machine(c->node, &m));
-    if (rank > 0) TRY(dims_must_match(in_dim(c, 0, rank - 1), m.similarity.width, "features of X and the model", &same));
+    if (rank > 0)
+        TRY(dims_must_match(in_dim(c, 0, rank - 1), m.similarity.width, "features of X and the model", &same));
     Shape y = {.rank = 1, .dims = {rows_of(c, 0)}}, z = {.rank = 2, .dims = {y.dims[0], m.scores}};
     set_type(c, 0, labels_dtype(&m.labels), &y);
     set_type(c, 1, TN_F32, &z);
@@ -120,10 +127,13 @@ static void score_pairs(const Machine *m, Row *r) {
     for (int64_t i = 0; i < m->classes; start_i += m->per_class.data[i++]) {
         int64_t start_j = start_i + m->per_class.data[i];
         for (int64_t j = i + 1; j < m->classes; start_j += m->per_class.data[j++]) {
-            const float *a = m->coefficients.data + (j - 1) * m->n_vectors, *b = m->coefficients.data + i * m->n_vectors;
+            const float *a = m->coefficients.data + (j - 1) * m->n_vectors,
+                        *b = m->coefficients.data + i * m->n_vectors;
             double sum = (double)m->rho.data[pair];
-            for (int64_t k = start_i; k < start_i + m->per_class.data[i]; k++) sum += (double)a[k] * (double)r->kernels[k];
-            for (int64_t k = start_j; k < start_j + m->per_class.data[j]; k++) sum += (double)b[k] * (double)r->kernels[k];
+            for (int64_t k = start_i; k < start_i + m->per_class.data[i]; k++)
+                sum += (double)a[k] * (double)r->kernels[k];
+            for (int64_t k = start_j; k < start_j + m->per_class.data[j]; k++)
+                sum += (double)b[k] * (double)r->kernels[k];
             r->scores[pair++] = (float)sum;
             r->votes[sum > 0 ? i : j]++;
         }
@@ -201,7 +211,8 @@ static void score_row(const Machine *m, const float *x, Row *r) {
     const FloatList vectors = m->n_vectors ? m->vectors : m->coefficients;
     float *to = m->n_vectors ? r->kernels : r->scores;
     for (int64_t v = 0; v < (m->n_vectors ? m->n_vectors : m->classes); v++)
-        to[v] = similarity(&m->similarity, x, vectors.data + v * m->similarity.width) + (m->n_vectors ? 0 : m->rho.data[0]);
+        to[v] = similarity(&m->similarity, x, vectors.data + v * m->similarity.width) +
+                (m->n_vectors ? 0 : m->rho.data[0]);
     if (!m->n_vectors) return;
     score_pairs(m, r);
     if (m->prob_a.n) pair_probabilities(m, r);
@@ -212,8 +223,10 @@ static tn_status make_row(KernelCtx *c, const Machine *m, Row *r) {
     int64_t scores = m->n_vectors ? max_i64(m->pairs, m->classes) : m->classes;
     *r = (Row){.kernels = kernel_scratch(c, float, (size_t)m->n_vectors + 1),
                .scores = kernel_scratch(c, float, (size_t)scores + 2),
-               .pairwise = kernel_scratch(c, float, square), .p = kernel_scratch(c, float, n),
-               .q = kernel_scratch(c, float, square), .qp = kernel_scratch(c, float, n),
+               .pairwise = kernel_scratch(c, float, square),
+               .p = kernel_scratch(c, float, n),
+               .q = kernel_scratch(c, float, square),
+               .qp = kernel_scratch(c, float, n),
                .votes = kernel_scratch(c, int64_t, n)};
     return r->kernels && r->scores && r->pairwise && r->p && r->q && r->qp && r->votes ? TN_OK : TN_OUT_OF_MEMORY;
 }
@@ -243,8 +256,10 @@ static tn_status svm_classifier_reference(KernelCtx *c) {
 /* ---- regressor ----------------------------------------------------------------------------------------------- */
 
 static tn_status read_regressor(const Node *node, Machine *m) {
-    *m = (Machine){.vectors = attr_float_list(node, "support_vectors"), .rho = attr_float_list(node, "rho"),
-                   .coefficients = attr_float_list(node, "coefficients"), .n_vectors = attr_int(node, "n_supports")};
+    *m = (Machine){.vectors = attr_float_list(node, "support_vectors"),
+                   .rho = attr_float_list(node, "rho"),
+                   .coefficients = attr_float_list(node, "coefficients"),
+                   .n_vectors = attr_int(node, "n_supports")};
     TRY(read_similarity(node, &m->similarity));
     TRY(read_post_transform(node, &m->post));
     if (m->rho.n < 1 || m->n_vectors < 0 || (m->n_vectors && m->coefficients.n < m->n_vectors))
@@ -261,7 +276,8 @@ static tn_status svm_regressor_infer(InferCtx *c) {
     Dim same;
     TRY(want_rows(c, 0));
     TRY(read_regressor(c->node, &m));
-    if (rank > 0) TRY(dims_must_match(in_dim(c, 0, rank - 1), m.similarity.width, "features of X and the model", &same));
+    if (rank > 0)
+        TRY(dims_must_match(in_dim(c, 0, rank - 1), m.similarity.width, "features of X and the model", &same));
     Shape y = {.rank = 2, .dims = {rows_of(c, 0), 1}};
     set_type(c, 0, TN_F32, &y);
     return TN_OK;
@@ -289,24 +305,37 @@ static tn_status svm_regressor_reference(KernelCtx *c) {
     return TN_OK;
 }
 
-#define KERNEL_ATTRS                                                                                     \
-    {"coefficients", ATTR_FLOATS}, {"kernel_params", ATTR_FLOATS}, {"kernel_type", ATTR_STRING, .s = "LINEAR"},  \
-        {"post_transform", ATTR_STRING, .s = "NONE"}, {"rho", ATTR_FLOATS}, {"support_vectors", ATTR_FLOATS}
+#define KERNEL_ATTRS                                                                                            \
+    {"coefficients", ATTR_FLOATS}, {"kernel_params", ATTR_FLOATS}, {"kernel_type", ATTR_STRING, .s = "LINEAR"}, \
+        {"post_transform", ATTR_STRING, .s = "NONE"}, {"rho", ATTR_FLOATS}, {                                   \
+        "support_vectors", ATTR_FLOATS                                                                          \
+    }
 
 const OpSchema op_ml_SVMClassifier = {
-    .domain = "ai.onnx.ml", .name = "SVMClassifier", .summary = "Classes by support vectors (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "SVMClassifier",
+    .summary = "Classes by support vectors (ONNX ML 1)",
     .kind = OP_ATOMIC,
     .inputs = {{"X", ML_NUMBERS}},
     .outputs = {{"Y", TS(TN_STRING) | TS(TN_I64)}, {"Z", TS(TN_F32), 0, OPERAND_OPTIONAL}},
-    .attrs = {{"classlabels_ints", ATTR_INTS}, {"classlabels_strings", ATTR_STRINGS}, KERNEL_ATTRS,
-              {"prob_a", ATTR_FLOATS}, {"prob_b", ATTR_FLOATS}, {"vectors_per_class", ATTR_INTS}},
-    .infer = svm_classifier_infer, .reference = svm_classifier_reference,
+    .attrs = {{"classlabels_ints", ATTR_INTS},
+              {"classlabels_strings", ATTR_STRINGS},
+              KERNEL_ATTRS,
+              {"prob_a", ATTR_FLOATS},
+              {"prob_b", ATTR_FLOATS},
+              {"vectors_per_class", ATTR_INTS}},
+    .infer = svm_classifier_infer,
+    .reference = svm_classifier_reference,
 };
 
 const OpSchema op_ml_SVMRegressor = {
-    .domain = "ai.onnx.ml", .name = "SVMRegressor", .summary = "A value by support vectors (ONNX ML 1)",
+    .domain = "ai.onnx.ml",
+    .name = "SVMRegressor",
+    .summary = "A value by support vectors (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS}}, .outputs = {{"Y", TS(TN_F32)}},
+    .inputs = {{"X", ML_NUMBERS}},
+    .outputs = {{"Y", TS(TN_F32)}},
     .attrs = {KERNEL_ATTRS, {"n_supports", ATTR_INT}, {"one_class", ATTR_INT}},
-    .infer = svm_regressor_infer, .reference = svm_regressor_reference,
+    .infer = svm_regressor_infer,
+    .reference = svm_regressor_reference,
 };

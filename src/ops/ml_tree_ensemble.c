@@ -65,10 +65,14 @@ static tn_status read_inner(KernelCtx *c, Forest *f) {
     f->n_members = max_i64(f->n_members, 0);
     for (int64_t i = 0, member = 0; i < n; i++) {
         TreeNode *t = &f->nodes[i];
-        if (!(modes[i] >= MODE_LEQ && modes[i] <= MODE_MEMBER)) return fail(TN_INVALID_MODEL, "node %lld has mode %g", (long long)i, modes[i]);
-        *t = (TreeNode){.mode = (NodeMode)modes[i], .missing_yes = missing.n && missing.data[i] == 1,
-                        .feature = features.data[i], .split = splits[i],
-                        .yes = child_of(yes, yes_leaf, i, n, f->n_votes), .no = child_of(no, no_leaf, i, n, f->n_votes)};
+        if (!(modes[i] >= MODE_LEQ && modes[i] <= MODE_MEMBER))
+            return fail(TN_INVALID_MODEL, "node %lld has mode %g", (long long)i, modes[i]);
+        *t = (TreeNode){.mode = (NodeMode)modes[i],
+                        .missing_yes = missing.n && missing.data[i] == 1,
+                        .feature = features.data[i],
+                        .split = splits[i],
+                        .yes = child_of(yes, yes_leaf, i, n, f->n_votes),
+                        .no = child_of(no, no_leaf, i, n, f->n_votes)};
         if (t->mode != MODE_MEMBER) continue;
         t->first = member; /* up to the next NaN */
         while (member < f->n_members && f->members[member] == f->members[member]) member++;
@@ -101,23 +105,40 @@ static tn_status ensemble_reference(KernelCtx *c) {
         forest_sums(&f, in + row * row_width(x), sums, has);
         for (int64_t t = 0; t < f.targets; t++) scores[t] = (float)sums[t];
         if (post != POST_NONE) transform_scores(post, SECOND_NONE, scores, f.targets);
-        for (int64_t t = 0; t < f.targets; t++) y[row * f.targets + t] = post == POST_NONE ? sums[t] : (double)scores[t];
+        for (int64_t t = 0; t < f.targets; t++)
+            y[row * f.targets + t] = post == POST_NONE ? sums[t] : (double)scores[t];
     }
     result_f64_done(c, 0, y);
     return TN_OK;
 }
 
 #define TYPES (TS(TN_F32) | TS(TN_F64) | TS(TN_F16))
-#define LIST(name) {name, ATTR_INTS, ATTR_REQUIRED}
+#define LIST(name) \
+    { name, ATTR_INTS, ATTR_REQUIRED }
 
 const OpSchema op_ml_TreeEnsemble = {
-    .domain = "ai.onnx.ml", .name = "TreeEnsemble", .summary = "Sums of decision trees (ONNX ML 5)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TYPES, 'T'}}, .outputs = {{"Y", TYPES, 'T'}},
-    .attrs = {{"aggregate_function", ATTR_INT, .i = AGGREGATE_SUM}, LIST("leaf_targetids"),
-              {"leaf_weights", ATTR_TENSOR, ATTR_REQUIRED}, {"membership_values", ATTR_TENSOR}, {"n_targets", ATTR_INT},
-              LIST("nodes_falseleafs"), LIST("nodes_falsenodeids"), LIST("nodes_featureids"),
-              {"nodes_hitrates", ATTR_TENSOR}, {"nodes_missing_value_tracks_true", ATTR_INTS},
-              {"nodes_modes", ATTR_TENSOR, ATTR_REQUIRED}, {"nodes_splits", ATTR_TENSOR, ATTR_REQUIRED},
-              LIST("nodes_trueleafs"), LIST("nodes_truenodeids"), {"post_transform", ATTR_INT}, LIST("tree_roots")},
-    .infer = ensemble_infer, .reference = ensemble_reference,
+    .domain = "ai.onnx.ml",
+    .name = "TreeEnsemble",
+    .summary = "Sums of decision trees (ONNX ML 5)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TYPES, 'T'}},
+    .outputs = {{"Y", TYPES, 'T'}},
+    .attrs = {{"aggregate_function", ATTR_INT, .i = AGGREGATE_SUM},
+              LIST("leaf_targetids"),
+              {"leaf_weights", ATTR_TENSOR, ATTR_REQUIRED},
+              {"membership_values", ATTR_TENSOR},
+              {"n_targets", ATTR_INT},
+              LIST("nodes_falseleafs"),
+              LIST("nodes_falsenodeids"),
+              LIST("nodes_featureids"),
+              {"nodes_hitrates", ATTR_TENSOR},
+              {"nodes_missing_value_tracks_true", ATTR_INTS},
+              {"nodes_modes", ATTR_TENSOR, ATTR_REQUIRED},
+              {"nodes_splits", ATTR_TENSOR, ATTR_REQUIRED},
+              LIST("nodes_trueleafs"),
+              LIST("nodes_truenodeids"),
+              {"post_transform", ATTR_INT},
+              LIST("tree_roots")},
+    .infer = ensemble_infer,
+    .reference = ensemble_reference,
 };

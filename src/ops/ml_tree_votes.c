@@ -42,9 +42,9 @@ static tn_status read_numbers(KernelCtx *c, const char *list, const char *tensor
 }
 
 static tn_status read_mode(Str s, NodeMode *out) {
-    static const char *const names[] = {[MODE_LEQ] = "BRANCH_LEQ", [MODE_LT] = "BRANCH_LT", [MODE_GTE] = "BRANCH_GTE",
-                                        [MODE_GT] = "BRANCH_GT", [MODE_EQ] = "BRANCH_EQ", [MODE_NEQ] = "BRANCH_NEQ",
-                                        [MODE_MEMBER] = NULL, [MODE_LEAF] = "LEAF"};
+    static const char *const names[] = {
+        [MODE_LEQ] = "BRANCH_LEQ", [MODE_LT] = "BRANCH_LT",   [MODE_GTE] = "BRANCH_GTE", [MODE_GT] = "BRANCH_GT",
+        [MODE_EQ] = "BRANCH_EQ",   [MODE_NEQ] = "BRANCH_NEQ", [MODE_MEMBER] = NULL,      [MODE_LEAF] = "LEAF"};
     for (int i = 0; i <= MODE_LEAF; i++) {
         *out = (NodeMode)i;
         if (names[i] && str_equal(s, str_of(names[i]))) return TN_OK;
@@ -89,8 +89,8 @@ static tn_status read_nodes(KernelCtx *c, Forest *f, const NodeName *names) {
         return fail(TN_INVALID_MODEL, "the nodes_ attributes are not equally long");
     for (size_t i = 0; i < n; i++) {
         TreeNode *t = &f->nodes[i];
-        *t = (TreeNode){.missing_yes = i < missing.n && missing.data[i] == 1, .feature = features.data[i],
-                        .split = splits[i]};
+        *t = (TreeNode){
+            .missing_yes = i < missing.n && missing.data[i] == 1, .feature = features.data[i], .split = splits[i]};
         TRY(read_mode(modes->strings[i], &t->mode));
         if (t->mode == MODE_LEAF) continue;
         t->yes = find_node(names, f->n_nodes, trees.data[i], yes.data[i]);
@@ -107,8 +107,8 @@ static tn_status read_votes(KernelCtx *c, Forest *f, const NodeName *names, cons
     int64_t n = (int64_t)ids.n, n_weights;
     TRY(read_numbers(c, called->weights, called->weight_tensor, &weights, &n_weights));
     if (nodes.n != ids.n || trees.n != ids.n || n_weights != n)
-        return fail(TN_INVALID_MODEL, "%s, %s, %s and %s are not equally long", called->ids, called->nodes, called->trees,
-                    called->weights);
+        return fail(TN_INVALID_MODEL, "%s, %s, %s and %s are not equally long", called->ids, called->nodes,
+                    called->trees, called->weights);
     int64_t *owner = kernel_scratch(c, int64_t, (size_t)n + 1);
     f->votes = kernel_scratch(c, Vote, (size_t)n + 1);
     if (!owner || !f->votes) return TN_OUT_OF_MEMORY;
@@ -116,8 +116,8 @@ static tn_status read_votes(KernelCtx *c, Forest *f, const NodeName *names, cons
     for (int64_t i = 0; i < n; i++) {
         owner[i] = find_node(names, f->n_nodes, trees.data[i], nodes.data[i]);
         if (owner[i] < 0)
-            return fail(TN_INVALID_MODEL, "a vote of node %lld in tree %lld, which is not there", (long long)nodes.data[i],
-                        (long long)trees.data[i]);
+            return fail(TN_INVALID_MODEL, "a vote of node %lld in tree %lld, which is not there",
+                        (long long)nodes.data[i], (long long)trees.data[i]);
         f->nodes[owner[i]].n++;
     }
     int64_t at = 0;
@@ -301,30 +301,49 @@ static tn_status regressor_reference(KernelCtx *c) {
     return TN_OK;
 }
 
-#define NODE_ATTRS                                                                                                    \
-    {"base_values", ATTR_FLOATS}, {"base_values_as_tensor", ATTR_TENSOR}, {"nodes_falsenodeids", ATTR_INTS},          \
-        {"nodes_featureids", ATTR_INTS}, {"nodes_hitrates", ATTR_FLOATS}, {"nodes_hitrates_as_tensor", ATTR_TENSOR},  \
-        {"nodes_missing_value_tracks_true", ATTR_INTS}, {"nodes_modes", ATTR_STRINGS}, {"nodes_nodeids", ATTR_INTS},  \
-        {"nodes_treeids", ATTR_INTS}, {"nodes_truenodeids", ATTR_INTS}, {"nodes_values", ATTR_FLOATS},                \
-        {"nodes_values_as_tensor", ATTR_TENSOR}, {"post_transform", ATTR_STRING, .s = "NONE"}
+#define NODE_ATTRS                                                                                                   \
+    {"base_values", ATTR_FLOATS}, {"base_values_as_tensor", ATTR_TENSOR}, {"nodes_falsenodeids", ATTR_INTS},         \
+        {"nodes_featureids", ATTR_INTS}, {"nodes_hitrates", ATTR_FLOATS}, {"nodes_hitrates_as_tensor", ATTR_TENSOR}, \
+        {"nodes_missing_value_tracks_true", ATTR_INTS}, {"nodes_modes", ATTR_STRINGS}, {"nodes_nodeids", ATTR_INTS}, \
+        {"nodes_treeids", ATTR_INTS}, {"nodes_truenodeids", ATTR_INTS}, {"nodes_values", ATTR_FLOATS},               \
+        {"nodes_values_as_tensor", ATTR_TENSOR}, {                                                                   \
+        "post_transform", ATTR_STRING, .s = "NONE"                                                                   \
+    }
 
 const OpSchema op_ml_TreeEnsembleClassifier = {
-    .domain = "ai.onnx.ml", .name = "TreeEnsembleClassifier", .summary = "Classes by votes of decision trees (ONNX ML 3)",
+    .domain = "ai.onnx.ml",
+    .name = "TreeEnsembleClassifier",
+    .summary = "Classes by votes of decision trees (ONNX ML 3)",
     .kind = OP_ATOMIC,
     .inputs = {{"X", ML_NUMBERS}},
     .outputs = {{"Y", TS(TN_STRING) | TS(TN_I64)}, {"Z", TS(TN_F32), 0, OPERAND_OPTIONAL}},
-    .attrs = {NODE_ATTRS, {"class_ids", ATTR_INTS}, {"class_nodeids", ATTR_INTS}, {"class_treeids", ATTR_INTS},
-              {"class_weights", ATTR_FLOATS}, {"class_weights_as_tensor", ATTR_TENSOR},
-              {"classlabels_int64s", ATTR_INTS}, {"classlabels_strings", ATTR_STRINGS}},
-    .infer = classifier_infer, .reference = classifier_reference,
+    .attrs = {NODE_ATTRS,
+              {"class_ids", ATTR_INTS},
+              {"class_nodeids", ATTR_INTS},
+              {"class_treeids", ATTR_INTS},
+              {"class_weights", ATTR_FLOATS},
+              {"class_weights_as_tensor", ATTR_TENSOR},
+              {"classlabels_int64s", ATTR_INTS},
+              {"classlabels_strings", ATTR_STRINGS}},
+    .infer = classifier_infer,
+    .reference = classifier_reference,
 };
 
 const OpSchema op_ml_TreeEnsembleRegressor = {
-    .domain = "ai.onnx.ml", .name = "TreeEnsembleRegressor", .summary = "Sums of decision trees (ONNX ML 3)",
+    .domain = "ai.onnx.ml",
+    .name = "TreeEnsembleRegressor",
+    .summary = "Sums of decision trees (ONNX ML 3)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS}}, .outputs = {{"Y", TS(TN_F32)}},
-    .attrs = {NODE_ATTRS, {"aggregate_function", ATTR_STRING, .s = "SUM"}, {"n_targets", ATTR_INT},
-              {"target_ids", ATTR_INTS}, {"target_nodeids", ATTR_INTS}, {"target_treeids", ATTR_INTS},
-              {"target_weights", ATTR_FLOATS}, {"target_weights_as_tensor", ATTR_TENSOR}},
-    .infer = regressor_infer, .reference = regressor_reference,
+    .inputs = {{"X", ML_NUMBERS}},
+    .outputs = {{"Y", TS(TN_F32)}},
+    .attrs = {NODE_ATTRS,
+              {"aggregate_function", ATTR_STRING, .s = "SUM"},
+              {"n_targets", ATTR_INT},
+              {"target_ids", ATTR_INTS},
+              {"target_nodeids", ATTR_INTS},
+              {"target_treeids", ATTR_INTS},
+              {"target_weights", ATTR_FLOATS},
+              {"target_weights_as_tensor", ATTR_TENSOR}},
+    .infer = regressor_infer,
+    .reference = regressor_reference,
 };

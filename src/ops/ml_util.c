@@ -13,8 +13,8 @@ tn_status read_post_transform(const Node *node, PostTransform *out) {
         if (attr_string_is(node, "post_transform", names[i])) return TN_OK;
     }
     Str s = attr_string(node, "post_transform");
-    return fail(TN_INVALID_MODEL, "post_transform is \"%.*s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT is wanted",
-                (int)s.n, s.s);
+    return fail(TN_INVALID_MODEL,
+                "post_transform is \"%.*s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT is wanted", (int)s.n, s.s);
 }
 
 static float logistic(float x) {
@@ -65,8 +65,9 @@ void transform_scores(PostTransform t, SecondScore second, float *scores, int64_
 
 tn_status want_rows(const InferCtx *c, int i) {
     int rank = in_shape(c, i)->rank;
-    return rank < 0 || rank == 1 || rank == 2 ? TN_OK
-                                              : fail(TN_SHAPE, "\"%.*s\" has %d dimensions; 1 or 2 are wanted", IN_NAME(c, i), rank);
+    return rank < 0 || rank == 1 || rank == 2
+               ? TN_OK
+               : fail(TN_SHAPE, "\"%.*s\" has %d dimensions; 1 or 2 are wanted", IN_NAME(c, i), rank);
 }
 
 tn_status read_labels(const Node *node, const char *ints, const char *strings, Labels *out) {

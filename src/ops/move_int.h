@@ -14,8 +14,6 @@ void pass_content(InferCtx *c, int out, int in);
 int64_t known_length(const InferCtx *c, int i);
 /* Operand i, where present, must have at most one dimension and `max` elements. */
 tn_status expect_list(const InferCtx *c, int i, int64_t max);
-/* Whether no binding of the symbols (which are sizes) makes the dim negative. Unknown: false. */
-bool dim_not_negative(const DimTable *table, Dim d);
 
 /* Whether operand i is absent or has its bytes at hand. */
 bool region_contents_known(const RegionCtx *c, int i);
@@ -27,8 +25,6 @@ tn_status tensor_all_ints(const Tensor *t, Arena *arena, int64_t **out, int64_t 
 
 /* A reference kernel that builds the op's regions, now that all contents are there, and runs them. */
 tn_status run_as_regions(KernelCtx *c);
-/* A dense operand in its own element type. Strings are borrowed: the array takes no references. */
-tn_status dense_elements(KernelCtx *c, int i, const void **out);
 /* Whether somebody reads result i of a kernel. */
 static inline bool output_wanted(const KernelCtx *c, int i) {
     return i < c->n_out && (!c->out_wanted || c->out_wanted[i]);
@@ -40,8 +36,6 @@ tn_status output_zero(KernelCtx *c, int i);
 /* Numbers in the order of their values, as unsigned keys: NaN last, and -0 as 0. n elements from `offset` on. */
 void sort_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n, uint64_t *keys);
 
-/* A strided tensor into dense memory of its element type, from element `dst_offset` on. */
-tn_status copy_dense(const Tensor *src, void *dst, int64_t dst_offset, Pool *pool);
 /* n elements that follow each other on both sides. */
 void copy_run(tn_dtype dtype, void *dst, int64_t dst_offset, const void *src, int64_t src_offset, int64_t n);
 

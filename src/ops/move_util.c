@@ -27,21 +27,6 @@ tn_status expect_list(const InferCtx *c, int i, int64_t max) {
                     : fail(TN_SHAPE, "%s has %lld entries, more than %lld", spec->name, (long long)n, (long long)max);
 }
 
-/* Expressions are shallow; what is nested deeper counts as not known. */
-static bool not_negative(const DimTable *table, Dim d, int depth) {
-    if (dim_is_const(d)) return d >= 0;
-    const DimExpr *e = table ? dim_expr(table, d) : NULL;
-    if (!e || depth > 16) return false;
-    switch (e->op) {
-    case DIM_SYMBOL: return true;
-    case DIM_SUB: return false;
-    case DIM_MAX: return not_negative(table, e->a, depth + 1) || not_negative(table, e->b, depth + 1);
-    default: return not_negative(table, e->a, depth + 1) && not_negative(table, e->b, depth + 1);
-    }
-}
-
-bool dim_not_negative(const DimTable *table, Dim d) { return d != DIM_UNKNOWN && not_negative(table, d, 0); }
-
 /* ---- integers ------------------------------------------------------------------------------------------------ */
 
 bool region_contents_known(const RegionCtx *c, int i) {
@@ -105,16 +90,6 @@ tn_status run_as_regions(KernelCtx *c) {
         TRY(raster_run(&lists[i], y->dtype, sources, y->data, y->offset, count, r.fill[i], c->pool));
     }
     return TN_OK;
-}
-
-tn_status dense_elements(KernelCtx *c, int i, const void **out) {
-    if (c->in[i]->dtype != TN_STRING) return dense_bytes(c, i, out);
-    Tensor pointers = *c->in[i];
-    pointers.dtype = TN_U64;
-    int64_t n = tensor_count(&pointers);
-    void *copy = kernel_scratch(c, RcString *, (size_t)max_i64(n, 1));
-    *out = copy;
-    return copy ? copy_dense(&pointers, copy, 0, NULL) : TN_OUT_OF_MEMORY;
 }
 
 tn_status output_ready(KernelCtx *c, int i, int rank, const int64_t *dims) {

@@ -5,7 +5,8 @@
 static tn_status multinomial_infer(InferCtx *c) {
     int64_t dtype = attr_int(c->node, "dtype"), samples = attr_int(c->node, "sample_size");
     TRY(want_rank(c, 0, 2));
-    if (dtype != TN_I32 && dtype != TN_I64) return fail(TN_INVALID_MODEL, "dtype is %lld; i32 or i64 is wanted", (long long)dtype);
+    if (dtype != TN_I32 && dtype != TN_I64)
+        return fail(TN_INVALID_MODEL, "dtype is %lld; i32 or i64 is wanted", (long long)dtype);
     if (samples < 0) return fail(TN_OUT_OF_RANGE, "sample_size is %lld", (long long)samples);
     if (in_dim(c, 0, 1) == 0) return fail(TN_SHAPE, "there is no class to draw");
     Shape y = {.rank = 2, .dims = {in_dim(c, 0, 0), samples}};
@@ -41,7 +42,8 @@ static tn_status multinomial_reference(KernelCtx *c) {
         double top = -INFINITY, sum = 0;
         for (int64_t i = 0; i < classes; i++) top = fmax(top, from[i]);
         for (int64_t i = 0; i < classes; i++) sums[i] = sum += exp(from[i] - top);
-        if (!(sum > 0)) return fail(TN_INVALID_ARGUMENT, "the probabilities of row %lld are no numbers", (long long)row);
+        if (!(sum > 0))
+            return fail(TN_INVALID_ARGUMENT, "the probabilities of row %lld are no numbers", (long long)row);
         for (int64_t i = row * samples; i < (row + 1) * samples; i++)
             out[i] = find_class(sums, classes, random_uniform(&random, i) * sum);
     }
@@ -50,9 +52,13 @@ static tn_status multinomial_reference(KernelCtx *c) {
 }
 
 const OpSchema op_Multinomial = {
-    .name = "Multinomial", .summary = "Draws classes by their log-probabilities (ONNX 22)", .kind = OP_ATOMIC,
+    .name = "Multinomial",
+    .summary = "Draws classes by their log-probabilities (ONNX 22)",
+    .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
-    .inputs = {{"input", TS_FLOAT}}, .outputs = {{"output", TS(TN_I32) | TS(TN_I64)}},
+    .inputs = {{"input", TS_FLOAT}},
+    .outputs = {{"output", TS(TN_I32) | TS(TN_I64)}},
     .attrs = {{"dtype", ATTR_INT, .i = TN_I32}, {"sample_size", ATTR_INT, .i = 1}, {"seed", ATTR_FLOAT}},
-    .infer = multinomial_infer, .reference = multinomial_reference,
+    .infer = multinomial_infer,
+    .reference = multinomial_reference,
 };

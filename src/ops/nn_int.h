@@ -68,8 +68,6 @@ typedef struct Window {
 tn_status window_read(const Node *node, int rank, Window *w);
 /* The size of one spatial dimension of the result. The kernel may be known only as a dim (of the weights). */
 tn_status window_out(DimTable *dims, const Window *w, int d, Dim in, Dim kernel, Dim *out);
-/* Turns auto_pad into pads, once all sizes are known. */
-void window_fix_pads(Window *w, const int64_t *in, const int64_t *out);
 /* The window of a kernel: attributes, and pads fixed by the sizes of x and y (dims from 2 on); kernel sizes from
    `weights` (NULL: attributes only). */
 tn_status window_for_kernel(const KernelCtx *c, const Tensor *weights, const Tensor *x, const Tensor *y, Window *w);

@@ -25,7 +25,7 @@ static tn_status mark(KernelCtx *c, uint8_t **out, int64_t *found) {
         for (int64_t k = 0; k < n; k++) marks[k] = v[k] != 0;
     } else {
         const void *v;
-        TRY(dense_elements(c, 0, &v));
+        TRY(dense_bytes(c, 0, &v));
         for (int64_t k = 0; k < n; k++) {
             double z[2];
             if (x->dtype == TN_STRING) {

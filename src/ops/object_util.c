@@ -40,8 +40,8 @@ tn_status set_object_of_tensors(InferCtx *c, int out, TypeKind kind, tn_dtype dt
 
 void set_item(InferCtx *c, int out, const Type *item) {
     if (out >= c->n_out || !item) return;
-    c->out[out] = (InferValue){.present = true, .kind = item->kind, .dtype = item->dtype, .shape = shape_unknown(),
-                               .elem = item->elem};
+    c->out[out] = (InferValue){
+        .present = true, .kind = item->kind, .dtype = item->dtype, .shape = shape_unknown(), .elem = item->elem};
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------- */

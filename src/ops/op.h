@@ -124,8 +124,10 @@ tn_status kernel_poll(KernelCtx *c);
 tn_status dense_f32(KernelCtx *c, int i, const float **out);
 tn_status dense_f64(KernelCtx *c, int i, const double **out);
 tn_status dense_i64(KernelCtx *c, int i, const int64_t **out);
-/* A dense operand in its own element type (copied when strided). */
+/* A dense operand in its own element type (copied when strided). Strings are lent: the array takes no references. */
 tn_status dense_bytes(KernelCtx *c, int i, const void **out);
+/* Any reading into dense memory of its element type, from element `dst_offset` on; strings get references. */
+tn_status copy_dense(const Tensor *src, void *dst, int64_t dst_offset, Pool *pool);
 /* Where to write a result of the compute type; *_done stores it when the element type is another. */
 tn_status result_f32(KernelCtx *c, int i, float **out);
 tn_status result_f64(KernelCtx *c, int i, double **out);
@@ -150,6 +152,10 @@ InferValue infer_concrete(const Tensor *t, bool contents);
    like operand 0. Errors carry node and op. Storage for contents may be NULL. */
 tn_status op_infer(const Node *node, Model *model, const InferValue *in, InferValue *out,
                    Dim (*content_out)[CONTENT_MAX]);
+
+/* Before a kernel runs: whether result i is known well enough. Only kernels of ops with OP_DYNAMIC_OUT or OP_CONTROL make
+   memory for results whose shape does not follow from concrete operands. */
+tn_status op_check_known(const Node *node, uint32_t i, const InferValue *found);
 
 /* Types and contents of all values of a model, in order, nested graphs included: sets Value.type to what follows from
    inputs and what the model declares (merged; a contradiction is an error that names the node). */

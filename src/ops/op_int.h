@@ -78,8 +78,6 @@ int class_size(Class class); /* bytes of one element of the compute type */
 
 /* Contents of small integer tensors through arithmetic (content.c). */
 
-/* Whether a content cannot be negative, whatever sizes its symbols stand for. */
-bool dim_is_natural(const DimTable *dims, Dim d);
 /* a / b and a % b as ONNX's Div (towards zero) and Mod (fmod: sign of a; else of b) have it for integers. */
 Dim content_div(DimTable *dims, Dim a, Dim b);
 Dim content_mod(DimTable *dims, Dim a, Dim b, bool fmod);

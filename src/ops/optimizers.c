@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adagrad, Adam, Momentum (ONNX training preview 1): one step of an optimiser, for any number of tensors. They differ in
-   how many state tensors each has and in one element's arithmetic. */
+/* Adagrad, Adam, Momentum (ONNX training preview 1): one step of an optimiser, for any number of tensors. They differ
+   in how many state tensors each has and in one element's arithmetic. */
 #include "ops/nn_int.h"
 
 enum { IN_RATE, IN_COUNT, IN_FIRST };
 
-/* Inputs after rate and count: all tensors, then all gradients, then the states; results: the same less the gradients. */
+/* Inputs after rate and count: all tensors, then all gradients, then the states; results: the same less the gradients.
+   */
 typedef struct Step {
     double rate;
     int64_t count;
@@ -53,8 +54,10 @@ static tn_status step_infer(InferCtx *c, int kinds) {
         const Shape *a = in_shape(c, IN_FIRST + i % n), *b = in_shape(c, IN_FIRST + i);
         Dim same;
         if (a->rank < 0 || b->rank < 0) continue;
-        if (a->rank != b->rank) return fail(TN_SHAPE, "a tensor of rank %d has a companion of rank %d", a->rank, b->rank);
-        for (int d = 0; d < a->rank; d++) TRY(dims_must_match(a->dims[d], b->dims[d], "sizes of a tensor and its companions", &same));
+        if (a->rank != b->rank)
+            return fail(TN_SHAPE, "a tensor of rank %d has a companion of rank %d", a->rank, b->rank);
+        for (int d = 0; d < a->rank; d++)
+            TRY(dims_must_match(a->dims[d], b->dims[d], "sizes of a tensor and its companions", &same));
     }
     for (int i = 0; i < c->n_out; i++) set_like(c, i, IN_FIRST + (i < n ? i : i + n));
     return TN_OK;
@@ -70,9 +73,12 @@ static tn_status read_step(KernelCtx *c, Step *s) {
     const double *rate;
     if (tensor_count(c->in[IN_RATE]) != 1) return fail(TN_SHAPE, "the learning rate must have one element");
     TRY(dense_f64(c, IN_RATE, &rate));
-    *s = (Step){.rate = *rate, .norm = optional_float(node, "norm_coefficient"),
-                .norm_post = optional_float(node, "norm_coefficient_post"), .alpha = optional_float(node, "alpha"),
-                .beta = optional_float(node, "beta"), .epsilon = optional_float(node, "epsilon"),
+    *s = (Step){.rate = *rate,
+                .norm = optional_float(node, "norm_coefficient"),
+                .norm_post = optional_float(node, "norm_coefficient_post"),
+                .alpha = optional_float(node, "alpha"),
+                .beta = optional_float(node, "beta"),
+                .epsilon = optional_float(node, "epsilon"),
                 .decay = optional_float(node, "decay_factor")};
     s->nesterov = op_attr_spec(node->op, STR("mode")) && attr_string_is(node, "mode", "nesterov");
     TRY(kernel_ints(c, IN_COUNT, &s->count, 1, &n));
@@ -104,38 +110,54 @@ static tn_status run_step(KernelCtx *c, int kinds, StepFn fn) {
     return TN_OK;
 }
 
-#define OPTIMIZER(name, kinds)                                                            \
-    static tn_status name##_infer(InferCtx *c) { return step_infer(c, kinds); }           \
+#define OPTIMIZER(name, kinds)                                                  \
+    static tn_status name##_infer(InferCtx *c) { return step_infer(c, kinds); } \
     static tn_status name##_reference(KernelCtx *c) { return run_step(c, kinds, name); }
 OPTIMIZER(adagrad, 3)
 OPTIMIZER(adam, 4)
 OPTIMIZER(momentum, 3)
 
 #define FLOATS (TS(TN_F32) | TS(TN_F64))
-#define OPERANDS                                                                                                   \
-    .inputs = {{"R", FLOATS}, {"T", TS(TN_I64)}, {"inputs", FLOATS, 0, OPERAND_VARIADIC}},                           \
+#define OPERANDS                                                                           \
+    .inputs = {{"R", FLOATS}, {"T", TS(TN_I64)}, {"inputs", FLOATS, 0, OPERAND_VARIADIC}}, \
     .outputs = {{"outputs", FLOATS, 0, OPERAND_VARIADIC}}
 
 const OpSchema op_training_Adagrad = {
-    .domain = "ai.onnx.preview.training", .name = "Adagrad", .kind = OP_ATOMIC,
-    .summary = "One step of Adagrad (ONNX training preview 1)", OPERANDS,
+    .domain = "ai.onnx.preview.training",
+    .name = "Adagrad",
+    .kind = OP_ATOMIC,
+    .summary = "One step of Adagrad (ONNX training preview 1)",
+    OPERANDS,
     .attrs = {{"decay_factor", ATTR_FLOAT}, {"epsilon", ATTR_FLOAT, .f = 1e-6f}, {"norm_coefficient", ATTR_FLOAT}},
-    .infer = adagrad_infer, .reference = adagrad_reference,
+    .infer = adagrad_infer,
+    .reference = adagrad_reference,
 };
 
 const OpSchema op_training_Adam = {
-    .domain = "ai.onnx.preview.training", .name = "Adam", .kind = OP_ATOMIC,
-    .summary = "One step of Adam (ONNX training preview 1)", OPERANDS,
-    .attrs = {{"alpha", ATTR_FLOAT, .f = 0.9f}, {"beta", ATTR_FLOAT, .f = 0.999f},
-              {"epsilon", ATTR_FLOAT, .f = 1e-6f}, {"norm_coefficient", ATTR_FLOAT},
+    .domain = "ai.onnx.preview.training",
+    .name = "Adam",
+    .kind = OP_ATOMIC,
+    .summary = "One step of Adam (ONNX training preview 1)",
+    OPERANDS,
+    .attrs = {{"alpha", ATTR_FLOAT, .f = 0.9f},
+              {"beta", ATTR_FLOAT, .f = 0.999f},
+              {"epsilon", ATTR_FLOAT, .f = 1e-6f},
+              {"norm_coefficient", ATTR_FLOAT},
               {"norm_coefficient_post", ATTR_FLOAT}},
-    .infer = adam_infer, .reference = adam_reference,
+    .infer = adam_infer,
+    .reference = adam_reference,
 };
 
 const OpSchema op_training_Momentum = {
-    .domain = "ai.onnx.preview.training", .name = "Momentum", .kind = OP_ATOMIC,
-    .summary = "One step of gradient descent with momentum (ONNX training preview 1)", OPERANDS,
-    .attrs = {{"alpha", ATTR_FLOAT, ATTR_REQUIRED}, {"beta", ATTR_FLOAT, ATTR_REQUIRED},
-              {"mode", ATTR_STRING, ATTR_REQUIRED}, {"norm_coefficient", ATTR_FLOAT, ATTR_REQUIRED}},
-    .infer = momentum_infer, .reference = momentum_reference,
+    .domain = "ai.onnx.preview.training",
+    .name = "Momentum",
+    .kind = OP_ATOMIC,
+    .summary = "One step of gradient descent with momentum (ONNX training preview 1)",
+    OPERANDS,
+    .attrs = {{"alpha", ATTR_FLOAT, ATTR_REQUIRED},
+              {"beta", ATTR_FLOAT, ATTR_REQUIRED},
+              {"mode", ATTR_STRING, ATTR_REQUIRED},
+              {"norm_coefficient", ATTR_FLOAT, ATTR_REQUIRED}},
+    .infer = momentum_infer,
+    .reference = momentum_reference,
 };

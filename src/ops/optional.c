@@ -22,12 +22,15 @@ static tn_status optional_reference(KernelCtx *c) {
 }
 
 const OpSchema op_Optional = {
-    .name = "Optional", .summary = "Optional (ONNX 28): a value that may be absent", .kind = OP_ATOMIC,
+    .name = "Optional",
+    .summary = "Optional (ONNX 28): a value that may be absent",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input", TS_ALL_TENSOR | TS_SEQUENCE, 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_OPTIONAL, 0, 0}},
     .attrs = {{"type", ATTR_TYPE, 0, 0, 0, NULL}},
-    .infer = optional_infer, .reference = optional_reference,
+    .infer = optional_infer,
+    .reference = optional_reference,
 };
 
 /* ---- OptionalGetElement ---------------------------------------------------------------------------------------- */
@@ -57,11 +60,15 @@ static tn_status get_reference(KernelCtx *c) {
 }
 
 const OpSchema op_OptionalGetElement = {
-    .name = "OptionalGetElement", .summary = "OptionalGetElement (ONNX 28): what is in an optional", .kind = OP_ATOMIC,
+    .name = "OptionalGetElement",
+    .summary = "OptionalGetElement (ONNX 28): what is in an optional",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input", TS_ALL_TENSOR | TS_SEQUENCE | TS_OPTIONAL, 0, 0}},
     .outputs = {{"output", TS_ANY, 0, 0}},
-    .infer = get_infer, .regions = get_regions, .reference = get_reference,
+    .infer = get_infer,
+    .regions = get_regions,
+    .reference = get_reference,
 };
 
 /* ---- OptionalHasElement ---------------------------------------------------------------------------------------- */
@@ -78,9 +85,11 @@ static tn_status has_reference(KernelCtx *c) {
 }
 
 const OpSchema op_OptionalHasElement = {
-    .name = "OptionalHasElement", .summary = "OptionalHasElement (ONNX 28): whether there is something in an optional",
+    .name = "OptionalHasElement",
+    .summary = "OptionalHasElement (ONNX 28): whether there is something in an optional",
     .kind = OP_ATOMIC,
     .inputs = {{"input", TS_ALL_TENSOR | TS_SEQUENCE | TS_OPTIONAL, 0, OPERAND_OPTIONAL}},
     .outputs = {{"output", TS(TN_BOOL), 0, 0}},
-    .infer = has_infer, .reference = has_reference,
+    .infer = has_infer,
+    .reference = has_reference,
 };

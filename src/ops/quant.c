@@ -9,6 +9,9 @@ void int_range(tn_dtype dtype, int64_t *low, int64_t *high) {
     *high = is_signed ? values / 2 - 1 : values - 1;
 }
 
+/* Neither is negative; blocks may be as long as they like. */
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
 /* Cuts x at `axis` into (outer, size of axis, inner). A run has one scale where the inner part is long, else a scale an
    element. */
 static void map_axis(QuantMap *map, int64_t count, int64_t size, int64_t inner) {
@@ -28,14 +31,14 @@ static void map_blocks(QuantMap *map, int64_t count, int64_t size, int64_t inner
     map->inner = inner;
     map->by_element = inner > 1;
     map->length = inner > 1 ? inner : block;
-    map->group = inner > 1 ? 1 : (size + block - 1) / block;
+    map->group = inner > 1 ? 1 : ceil_div(size, block);
     map->size = inner > 1 ? inner : size;
     map->runs = map->size ? count / map->size * map->group : 0;
 }
 
 static tn_status check_blocks(const Tensor *x, const Tensor *scale, int axis, int64_t block) {
     for (int k = 0; k < x->rank; k++) {
-        int64_t want = k == axis ? (x->dims[k] + block - 1) / block : x->dims[k];
+        int64_t want = k == axis ? ceil_div(x->dims[k], block) : x->dims[k];
         if (scale->dims[k] != want)
             return fail(TN_SHAPE, "dimension %d of the scale is %lld where blocks of %lld ask for %lld", k,
                         (long long)scale->dims[k], (long long)block, (long long)want);
@@ -77,7 +80,7 @@ QuantRun quant_run(const QuantMap *map, int64_t run) {
     else if (map->block == 0) r.scale = map->by_element ? 0 : run % map->axis_size;
     else if (!map->by_element) r.scale = run;
     else {
-        int64_t blocks = (map->axis_size + map->block - 1) / map->block;
+        int64_t blocks = ceil_div(map->axis_size, map->block);
         int64_t outer = run / map->axis_size, at = run % map->axis_size;
         r.scale = (outer * blocks + at / map->block) * map->inner;
     }

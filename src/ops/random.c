@@ -67,7 +67,8 @@ static tn_status set_result(InferCtx *c, const Shape *shape, TypeSet allowed, tn
         set_shape(c, 0, shape);
         return TN_OK;
     }
-    if (dtype < 1 || dtype >= TN_DTYPE_END) return fail(TN_INVALID_MODEL, "dtype is %lld, no element type", (long long)dtype);
+    if (dtype < 1 || dtype >= TN_DTYPE_END)
+        return fail(TN_INVALID_MODEL, "dtype is %lld, no element type", (long long)dtype);
     if (!(allowed & TS(dtype))) return fail(TN_INVALID_MODEL, "dtype cannot be %s", dtype_name((tn_dtype)dtype));
     set_type(c, 0, (tn_dtype)dtype, shape);
     return TN_OK;
@@ -131,44 +132,62 @@ static tn_status bernoulli_reference(KernelCtx *c) {
     return run_draw(c, job);
 }
 
-#define NORMAL {"mean", ATTR_FLOAT}, {"scale", ATTR_FLOAT, .f = 1}
-#define UNIFORM {"high", ATTR_FLOAT, .f = 1}, {"low", ATTR_FLOAT}
-#define LIKE                                                                                                        \
+#define NORMAL \
+    {"mean", ATTR_FLOAT}, { "scale", ATTR_FLOAT, .f = 1 }
+#define UNIFORM \
+    {"high", ATTR_FLOAT, .f = 1}, { "low", ATTR_FLOAT }
+#define LIKE \
     .inputs = {{"input", TS_ALL_TENSOR}}, .outputs = {{"output", TS_FLOAT}}, .shape_inputs = 1, .infer = like_infer
 #define SHAPED .outputs = {{"output", TS_FLOAT}}, .infer = shaped_infer
 
 const OpSchema op_RandomNormal = {
-    .name = "RandomNormal", .summary = "Numbers of a normal distribution (ONNX 22)", .kind = OP_ATOMIC,
-    .flags = OP_RANDOM, SHAPED,
+    .name = "RandomNormal",
+    .summary = "Numbers of a normal distribution (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_RANDOM,
+    SHAPED,
     .attrs = {{"dtype", ATTR_INT, .i = TN_F32}, NORMAL, {"seed", ATTR_FLOAT}, {"shape", ATTR_INTS, ATTR_REQUIRED}},
     .reference = normal_reference,
 };
 
 const OpSchema op_RandomNormalLike = {
-    .name = "RandomNormalLike", .summary = "Numbers of a normal distribution, in a tensor's shape (ONNX 22)",
-    .kind = OP_ATOMIC, .flags = OP_RANDOM, LIKE,
+    .name = "RandomNormalLike",
+    .summary = "Numbers of a normal distribution, in a tensor's shape (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_RANDOM,
+    LIKE,
     .attrs = {{"dtype", ATTR_INT}, NORMAL, {"seed", ATTR_FLOAT}},
     .reference = normal_reference,
 };
 
 const OpSchema op_RandomUniform = {
-    .name = "RandomUniform", .summary = "Evenly distributed numbers (ONNX 22)", .kind = OP_ATOMIC,
-    .flags = OP_RANDOM, SHAPED,
+    .name = "RandomUniform",
+    .summary = "Evenly distributed numbers (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_RANDOM,
+    SHAPED,
     .attrs = {{"dtype", ATTR_INT, .i = TN_F32}, UNIFORM, {"seed", ATTR_FLOAT}, {"shape", ATTR_INTS, ATTR_REQUIRED}},
     .reference = uniform_reference,
 };
 
 const OpSchema op_RandomUniformLike = {
-    .name = "RandomUniformLike", .summary = "Evenly distributed numbers, in a tensor's shape (ONNX 22)",
-    .kind = OP_ATOMIC, .flags = OP_RANDOM, LIKE,
+    .name = "RandomUniformLike",
+    .summary = "Evenly distributed numbers, in a tensor's shape (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_RANDOM,
+    LIKE,
     .attrs = {{"dtype", ATTR_INT}, UNIFORM, {"seed", ATTR_FLOAT}},
     .reference = uniform_reference,
 };
 
 const OpSchema op_Bernoulli = {
-    .name = "Bernoulli", .summary = "1 with the probability that the operand says, else 0 (ONNX 22)",
-    .kind = OP_ATOMIC, .flags = OP_RANDOM,
-    .inputs = {{"input", TS_FLOAT}}, .outputs = {{"output", TS_NUMERIC | TS(TN_BOOL)}},
+    .name = "Bernoulli",
+    .summary = "1 with the probability that the operand says, else 0 (ONNX 22)",
+    .kind = OP_ATOMIC,
+    .flags = OP_RANDOM,
+    .inputs = {{"input", TS_FLOAT}},
+    .outputs = {{"output", TS_NUMERIC | TS(TN_BOOL)}},
     .attrs = {{"dtype", ATTR_INT}, {"seed", ATTR_FLOAT}},
-    .infer = bernoulli_infer, .reference = bernoulli_reference,
+    .infer = bernoulli_infer,
+    .reference = bernoulli_reference,
 };

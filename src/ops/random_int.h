@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers (random.c) that depend on seed, node and position only: Philox 4x32-10, a generator without a state, so
-   any thread may make any element. A node that has no seed gets one from its name, and two nodes with one seed still
-   draw different numbers; each run of a model draws the same. */
+/* Random numbers (random.c) that depend on seed, node and position only: Philox 4x32-10, a generator without a state,
+   so any thread may make any element. A node that has no seed gets one from its name, and two nodes with one seed
+   still draw different numbers; each run of a model draws the same. */
 #ifndef TENON_OPS_RANDOM_INT_H
 #define TENON_OPS_RANDOM_INT_H
 

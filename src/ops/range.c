@@ -42,7 +42,7 @@ static tn_status symbolic_count(InferCtx *c, Dim start, Dim limit, Dim delta, Di
     if (dim_is_const(start) && dim_is_const(limit)) return count_ints(start, limit, delta, count);
     Dim way = delta > 0 ? dim_sub(c->dims, limit, start) : dim_sub(c->dims, start, limit);
     if (delta == INT64_MIN || way == DIM_UNKNOWN) return TN_OK;
-    if (!dim_is_natural(c->dims, way)) way = dim_make(c->dims, DIM_MAX, way, 0);
+    if (!dim_not_negative(c->dims, way)) way = dim_make(c->dims, DIM_MAX, way, 0);
     *count = dim_ceildiv(c->dims, way, delta > 0 ? delta : -delta);
     return TN_OK;
 }
@@ -73,6 +73,10 @@ static tn_status infer_floats(const InferCtx *c, Dim *count) {
 
 static tn_status range_infer(InferCtx *c) {
     Shape s = {.rank = 1, .dims = {DIM_UNKNOWN}};
+    for (int k = 0; k < 3; k++) {
+        Dim count = has_input(c, k) && rank_known(c, k) ? dims_product(c->dims, in_shape(c, k), 0, in_shape(c, k)->rank) : 1;
+        if (dim_is_const(count) && count != 1) return fail(TN_SHAPE, "start, limit and delta must be single numbers");
+    }
     tn_dtype dtype = in_dtype(c, 0);
     if (dtype_is_float(dtype)) TRY(infer_floats(c, &s.dims[0]));
     else if (dtype) TRY(infer_ints(c, &s.dims[0]));

@@ -137,7 +137,7 @@ static tn_status run(KernelCtx *c, RegionList *list) {
     if (count == 0) return TN_OK;
     for (size_t k = 0; k < list->len; k++) {
         int i = list->data[k].source;
-        if (i != REGION_FILL && !sources[i].data) TRY(dense_elements(c, i, &sources[i].data));
+        if (i != REGION_FILL && !sources[i].data) TRY(dense_bytes(c, i, &sources[i].data));
     }
     return raster_run(list, y->dtype, sources, y->data, y->offset, count, NULL, c->pool);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RegexFullMatch (ONNX 20): which strings match an expression as a whole. The syntax is RE2's, run by PCRE2 with what RE2
-   does not have refused and with limits, since PCRE2 may try exponentially many ways. */
+/* RegexFullMatch (ONNX 20): which strings match an expression as a whole. The syntax is RE2's, run by PCRE2 with what
+   RE2 does not have refused and with limits, since PCRE2 may try exponentially many ways. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -80,8 +80,8 @@ static tn_status compile(Str pattern, Matcher *m) {
     pcre2_set_newline(how, PCRE2_NEWLINE_LF);
     pcre2_set_max_pattern_length(how, PATTERN_LIMIT);
     pcre2_set_parens_nest_limit(how, NESTING_LIMIT);
-    m->code = pcre2_compile((PCRE2_SPTR)pattern.s, pattern.n, PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C,
-                            &code, &at, how);
+    m->code = pcre2_compile((PCRE2_SPTR)pattern.s, pattern.n,
+                            PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &code, &at, how);
     pcre2_compile_context_free(how);
     if (!m->code) {
         char message[200];
@@ -138,8 +138,12 @@ static tn_status regex_infer(InferCtx *c) {
 }
 
 const OpSchema op_RegexFullMatch = {
-    .name = "RegexFullMatch", .summary = "Which strings match a regular expression (ONNX 20)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TS(TN_STRING)}}, .outputs = {{"Y", TS(TN_BOOL)}},
+    .name = "RegexFullMatch",
+    .summary = "Which strings match a regular expression (ONNX 20)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TS(TN_STRING)}},
+    .outputs = {{"Y", TS(TN_BOOL)}},
     .attrs = {{"pattern", ATTR_STRING}},
-    .infer = regex_infer, .reference = regex_reference,
+    .infer = regex_infer,
+    .reference = regex_reference,
 };

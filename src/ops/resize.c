@@ -14,8 +14,10 @@ static tn_status read_attrs(const Node *node, ResizeAttrs *a) {
     static const char *const coords[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
                                          "align_corners", "asymmetric",           "tf_crop_and_resize"};
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-    int mode, coord, round;
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
+    int mode, coord, round, policy;
     TRY(choose(node, "mode", modes, 3, &mode));
+    TRY(choose(node, "keep_aspect_ratio_policy", policies, 3, &policy));
     TRY(choose(node, "coordinate_transformation_mode", coords, 6, &coord));
     TRY(choose(node, "nearest_mode", nearest, 4, &round));
     *a = (ResizeAttrs){.mode = (ResizeMode)mode, .coord = (ResizeCoord)coord, .nearest = (ResizeNearest)round};

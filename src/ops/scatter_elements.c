@@ -39,7 +39,7 @@ static tn_status reference(KernelCtx *c) {
     TRY(copy_dense(x, y->data, y->offset, c->pool));
     if (count == 0) return TN_OK;
     TRY(dense_i64(c, 1, &index));
-    TRY(dense_elements(c, 2, &updates));
+    TRY(dense_bytes(c, 2, &updates));
     for (int64_t n = 0; n < count; n++) {
         int64_t k;
         TRY(normal_index(index[n], x->dims[axis], axis, &k));

@@ -33,7 +33,7 @@ static tn_status reference(KernelCtx *c) {
     TRY(copy_dense(x, y->data, y->offset, c->pool));
     if (tensor_count(t) == 0) return TN_OK;
     TRY(dense_i64(c, 1, &index));
-    TRY(dense_elements(c, 2, &updates));
+    TRY(dense_bytes(c, 2, &updates));
     int tuple = (int)t->dims[t->rank - 1];
     for (int k = tuple; k < x->rank; k++) inner *= x->dims[k];
     int64_t tuples = tensor_count(t) / tuple;

@@ -18,11 +18,14 @@ static tn_status empty_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceEmpty = {
-    .name = "SequenceEmpty", .summary = "SequenceEmpty (ONNX 11): a sequence without elements", .kind = OP_ATOMIC,
+    .name = "SequenceEmpty",
+    .summary = "SequenceEmpty (ONNX 11): a sequence without elements",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .outputs = {{"output", TS_SEQUENCE, 0, 0}},
     .attrs = {{"dtype", ATTR_INT, 0, TN_F32, 0, NULL}},
-    .infer = empty_infer, .reference = empty_reference,
+    .infer = empty_infer,
+    .reference = empty_reference,
 };
 
 static tn_status construct_infer(InferCtx *c) {
@@ -43,11 +46,14 @@ static tn_status construct_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceConstruct = {
-    .name = "SequenceConstruct", .summary = "SequenceConstruct (ONNX 11): the operands as a sequence", .kind = OP_ATOMIC,
+    .name = "SequenceConstruct",
+    .summary = "SequenceConstruct (ONNX 11): the operands as a sequence",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"inputs", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}},
     .outputs = {{"output_sequence", TS_SEQUENCE, 0, 0}},
-    .infer = construct_infer, .reference = construct_reference,
+    .infer = construct_infer,
+    .reference = construct_reference,
 };
 
 /* ---- changing ------------------------------------------------------------------------------------------------- */
@@ -101,13 +107,16 @@ static tn_status insert_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceInsert = {
-    .name = "SequenceInsert", .summary = "SequenceInsert (ONNX 11): a tensor put into a sequence", .kind = OP_ATOMIC,
+    .name = "SequenceInsert",
+    .summary = "SequenceInsert (ONNX 11): a tensor put into a sequence",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0},
                {"tensor", TS_ALL_TENSOR, 0, 0},
                {"position", TS(TN_I32) | TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output_sequence", TS_SEQUENCE, 0, 0}},
-    .infer = insert_infer, .reference = insert_reference,
+    .infer = insert_infer,
+    .reference = insert_reference,
 };
 
 static tn_status erase_infer(InferCtx *c) { return set_object(c, 0, TYPE_SEQUENCE, items_type(c, 0)); }
@@ -122,11 +131,14 @@ static tn_status erase_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceErase = {
-    .name = "SequenceErase", .summary = "SequenceErase (ONNX 11): a sequence without one element", .kind = OP_ATOMIC,
+    .name = "SequenceErase",
+    .summary = "SequenceErase (ONNX 11): a sequence without one element",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0}, {"position", TS(TN_I32) | TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output_sequence", TS_SEQUENCE, 0, 0}},
-    .infer = erase_infer, .reference = erase_reference,
+    .infer = erase_infer,
+    .reference = erase_reference,
 };
 
 /* ---- asking --------------------------------------------------------------------------------------------------- */
@@ -145,11 +157,14 @@ static tn_status at_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceAt = {
-    .name = "SequenceAt", .summary = "SequenceAt (ONNX 11): one element of a sequence", .kind = OP_ATOMIC,
+    .name = "SequenceAt",
+    .summary = "SequenceAt (ONNX 11): one element of a sequence",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0}, {"position", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"tensor", TS_ANY, 0, 0}},
-    .infer = at_infer, .reference = at_reference,
+    .infer = at_infer,
+    .reference = at_reference,
 };
 
 static tn_status length_infer(InferCtx *c) {
@@ -165,9 +180,11 @@ static tn_status length_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceLength = {
-    .name = "SequenceLength", .summary = "SequenceLength (ONNX 11): the number of elements of a sequence",
+    .name = "SequenceLength",
+    .summary = "SequenceLength (ONNX 11): the number of elements of a sequence",
     .kind = OP_ATOMIC,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0}},
     .outputs = {{"length", TS(TN_I64), 0, 0}},
-    .infer = length_infer, .reference = length_reference,
+    .infer = length_infer,
+    .reference = length_reference,
 };

@@ -26,8 +26,8 @@ static tn_status infer(InferCtx *c) {
 
 typedef struct Run {
     Graph *body;
-    size_t n;     /* elements */
-    Tensor *in;   /* of the body */
+    size_t n;   /* elements */
+    Tensor *in; /* of the body */
     Tensor *out;
     Tensor *made; /* the results; those that nobody wants stay empty */
 } Run;
@@ -86,11 +86,14 @@ static tn_status reference(KernelCtx *c) {
 }
 
 const OpSchema op_SequenceMap = {
-    .name = "SequenceMap", .summary = "SequenceMap (ONNX 17): a nested graph for each element", .kind = OP_ATOMIC,
+    .name = "SequenceMap",
+    .summary = "SequenceMap (ONNX 17): a nested graph for each element",
+    .kind = OP_ATOMIC,
     .flags = OP_CONTROL | OP_DYNAMIC_OUT,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0},
                {"additional_inputs", TS_ALL_TENSOR | TS_SEQUENCE, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
     .outputs = {{"out_sequence", TS_SEQUENCE, 0, OPERAND_VARIADIC}},
     .attrs = {{"body", ATTR_GRAPH, ATTR_REQUIRED, 0, 0, NULL}},
-    .infer = infer, .reference = reference,
+    .infer = infer,
+    .reference = reference,
 };

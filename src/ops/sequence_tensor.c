@@ -25,7 +25,8 @@ static tn_status list_of_sizes(KernelCtx *c, int64_t size, Parts *p) {
     TRY(tensor_all_ints(c->in[1], c->scratch, &sizes, &p->n));
     for (int64_t i = 0; i < p->n; i++) {
         if (sizes[i] < 0) return fail(TN_SHAPE, "split has the size %lld", (long long)sizes[i]);
-        if (sizes[i] > size - total) return fail(TN_SHAPE, "the sizes in split add up to more than %lld", (long long)size);
+        if (sizes[i] > size - total)
+            return fail(TN_SHAPE, "the sizes in split add up to more than %lld", (long long)size);
         total += sizes[i];
     }
     if (total != size)
@@ -85,12 +86,15 @@ static tn_status split_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SplitToSequence = {
-    .name = "SplitToSequence", .summary = "SplitToSequence (ONNX 24): parts along an axis as a sequence",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .name = "SplitToSequence",
+    .summary = "SplitToSequence (ONNX 24): parts along an axis as a sequence",
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"split", TS(TN_I32) | TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"output_sequence", TS_SEQUENCE, 0, 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}, {"keepdims", ATTR_INT, 0, 1, 0, NULL}},
-    .infer = split_infer, .reference = split_reference,
+    .infer = split_infer,
+    .reference = split_reference,
 };
 
 /* ---- ConcatFromSequence --------------------------------------------------------------------------------------- */
@@ -112,8 +116,7 @@ static tn_status joined_dims(const Object *from, bool new_axis, int axis, int64_
     for (size_t i = 0; i < from->n; i++) {
         const Tensor *x = &from->items[i];
         bool same = x->kind == TYPE_TENSOR && x->dtype == first->dtype && x->rank == first->rank;
-        for (int k = 0; same && k < rank; k++)
-            same = k == axis || x->dims[k - (new_axis && k > axis)] == dims[k];
+        for (int k = 0; same && k < rank; k++) same = k == axis || x->dims[k - (new_axis && k > axis)] == dims[k];
         if (!same) return fail(TN_SHAPE, "element %zu of the sequence differs from the first in type or shape", i);
         if (add_overflows(dims[axis], new_axis ? 1 : x->dims[axis], &dims[axis]))
             return fail(TN_LIMIT, "the sizes along the axis add up to more than 2^63");
@@ -161,10 +164,13 @@ static tn_status concat_reference(KernelCtx *c) {
 }
 
 const OpSchema op_ConcatFromSequence = {
-    .name = "ConcatFromSequence", .summary = "ConcatFromSequence (ONNX 11): the elements of a sequence as one tensor",
-    .kind = OP_ATOMIC, .flags = OP_DYNAMIC_OUT,
+    .name = "ConcatFromSequence",
+    .summary = "ConcatFromSequence (ONNX 11): the elements of a sequence as one tensor",
+    .kind = OP_ATOMIC,
+    .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input_sequence", TS_SEQUENCE, 0, 0}},
     .outputs = {{"concat_result", TS_ALL_TENSOR, 0, 0}},
     .attrs = {{"axis", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}, {"new_axis", ATTR_INT, 0, 0, 0, NULL}},
-    .infer = concat_infer, .reference = concat_reference,
+    .infer = concat_infer,
+    .reference = concat_reference,
 };

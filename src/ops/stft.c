@@ -92,11 +92,16 @@ static tn_status stft_reference(KernelCtx *c) {
 #define LENGTHS (TS(TN_I32) | TS(TN_I64))
 
 const OpSchema op_STFT = {
-    .name = "STFT", .summary = "Fourier transforms of frames of a signal (ONNX 17)", .kind = OP_ATOMIC,
-    .inputs = {{"signal", TS_FLOAT, 'T'}, {"frame_step", LENGTHS, 'L'}, {"window", TS_FLOAT, 'T', OPERAND_OPTIONAL},
+    .name = "STFT",
+    .summary = "Fourier transforms of frames of a signal (ONNX 17)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"signal", TS_FLOAT, 'T'},
+               {"frame_step", LENGTHS, 'L'},
+               {"window", TS_FLOAT, 'T', OPERAND_OPTIONAL},
                {"frame_length", LENGTHS, 'L', OPERAND_OPTIONAL}},
     .outputs = {{"output", TS_FLOAT, 'T'}},
     .attrs = {{"onesided", ATTR_INT, .i = 1}},
     .content_inputs = 1 << IN_STEP | 1 << IN_LENGTH,
-    .infer = stft_infer, .reference = stft_reference,
+    .infer = stft_infer,
+    .reference = stft_reference,
 };

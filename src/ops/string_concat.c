@@ -28,15 +28,18 @@ static tn_status string_concat_reference(KernelCtx *c) {
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t n = min_i64(CHUNK, count - at);
         RcString *const *a = stream_read(&in[0], at, n, buffers[0]), *const *b = stream_read(&in[1], at, n, buffers[1]);
-        for (int64_t k = 0; k < n; k++)
-            TRY(join(c, rc_string_get(a[k]), rc_string_get(b[k]), &room, &size, at + k));
+        for (int64_t k = 0; k < n; k++) TRY(join(c, rc_string_get(a[k]), rc_string_get(b[k]), &room, &size, at + k));
     }
     return TN_OK;
 }
 
 const OpSchema op_StringConcat = {
-    .name = "StringConcat", .summary = "Joins strings element by element (ONNX 20)", .kind = OP_ATOMIC,
+    .name = "StringConcat",
+    .summary = "Joins strings element by element (ONNX 20)",
+    .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS(TN_STRING), 'T'}, {"Y", TS(TN_STRING), 'T'}}, .outputs = {{"Z", TS(TN_STRING), 'T'}},
-    .infer = infer_broadcast, .reference = string_concat_reference,
+    .inputs = {{"X", TS(TN_STRING), 'T'}, {"Y", TS(TN_STRING), 'T'}},
+    .outputs = {{"Z", TS(TN_STRING), 'T'}},
+    .infer = infer_broadcast,
+    .reference = string_concat_reference,
 };

@@ -8,7 +8,7 @@
 /* Operand i as row-major borrowed strings. */
 static inline tn_status dense_strings(KernelCtx *c, int i, RcString *const **out) {
     const void *data = NULL;
-    tn_status status = dense_elements(c, i, &data);
+    tn_status status = dense_bytes(c, i, &data);
     *out = data;
     return status;
 }

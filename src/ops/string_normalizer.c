@@ -126,10 +126,16 @@ static tn_status string_normalizer_reference(KernelCtx *c) {
 }
 
 const OpSchema op_StringNormalizer = {
-    .name = "StringNormalizer", .summary = "Drops stop words and changes case (ONNX 10)", .kind = OP_ATOMIC,
+    .name = "StringNormalizer",
+    .summary = "Drops stop words and changes case (ONNX 10)",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"X", TS(TN_STRING)}}, .outputs = {{"Y", TS(TN_STRING)}},
-    .attrs = {{"case_change_action", ATTR_STRING, .s = "NONE"}, {"is_case_sensitive", ATTR_INT},
-              {"locale", ATTR_STRING}, {"stopwords", ATTR_STRINGS}},
-    .infer = string_normalizer_infer, .reference = string_normalizer_reference,
+    .inputs = {{"X", TS(TN_STRING)}},
+    .outputs = {{"Y", TS(TN_STRING)}},
+    .attrs = {{"case_change_action", ATTR_STRING, .s = "NONE"},
+              {"is_case_sensitive", ATTR_INT},
+              {"locale", ATTR_STRING},
+              {"stopwords", ATTR_STRINGS}},
+    .infer = string_normalizer_infer,
+    .reference = string_normalizer_reference,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* StringSplit (ONNX 20): each string cut at a delimiter, or at blanks; shorter rows are filled up with empty strings. */
+/* StringSplit (ONNX 20): each string cut at a delimiter, or at blanks; shorter rows are filled up with empty strings.
+   */
 #define _GNU_SOURCE /* memmem */
 #include "ops/string_int.h"
 
@@ -88,10 +89,13 @@ static tn_status string_split_reference(KernelCtx *c) {
 }
 
 const OpSchema op_StringSplit = {
-    .name = "StringSplit", .summary = "Cuts strings into pieces (ONNX 20)", .kind = OP_ATOMIC,
+    .name = "StringSplit",
+    .summary = "Cuts strings into pieces (ONNX 20)",
+    .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"X", TS(TN_STRING)}},
     .outputs = {{"Y", TS(TN_STRING)}, {"Z", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .attrs = {{"delimiter", ATTR_STRING}, {"maxsplit", ATTR_INT}},
-    .infer = string_split_infer, .reference = string_split_reference,
+    .infer = string_split_infer,
+    .reference = string_split_reference,
 };

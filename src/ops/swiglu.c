@@ -24,8 +24,13 @@ static tn_status swiglu_reference(KernelCtx *c) {
 }
 
 const OpSchema op_SwiGLU = {
-    .name = "SwiGLU", .summary = "Swish of a gate times a value (ONNX 28)", .kind = OP_ATOMIC, .flags = OP_ELEMENTWISE,
-    .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}}, .outputs = {{"Y", TS_FLOAT, 'T'}},
+    .name = "SwiGLU",
+    .summary = "Swish of a gate times a value (ONNX 28)",
+    .kind = OP_ATOMIC,
+    .flags = OP_ELEMENTWISE,
+    .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
+    .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"alpha", ATTR_FLOAT, .f = 1}},
-    .infer = swiglu_infer, .reference = swiglu_reference,
+    .infer = swiglu_infer,
+    .reference = swiglu_reference,
 };

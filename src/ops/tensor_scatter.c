@@ -56,7 +56,7 @@ static tn_status tensor_scatter_reference(KernelCtx *c) {
     TRY(read_mode(c->node, &circular));
     TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
     if (kernel_has_input(c, IN_INDICES)) TRY(dense_i64(c, IN_INDICES, &indices));
-    TRY(dense_elements(c, IN_UPDATE, &update));
+    TRY(dense_bytes(c, IN_UPDATE, &update));
     for (int d = 1; d < axis; d++) middle *= x->dims[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= x->dims[d];
     int64_t room = x->dims[axis], steps = u->dims[axis];
@@ -76,10 +76,14 @@ static tn_status tensor_scatter_reference(KernelCtx *c) {
 }
 
 const OpSchema op_TensorScatter = {
-    .name = "TensorScatter", .summary = "Overwrites a run of a cache (ONNX 24)", .kind = OP_ATOMIC,
-    .inputs = {{"past_cache", TS_ALL_TENSOR, 'T'}, {"update", TS_ALL_TENSOR, 'T'},
+    .name = "TensorScatter",
+    .summary = "Overwrites a run of a cache (ONNX 24)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"past_cache", TS_ALL_TENSOR, 'T'},
+               {"update", TS_ALL_TENSOR, 'T'},
                {"write_indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .outputs = {{"present_cache", TS_ALL_TENSOR, 'T'}},
     .attrs = {{"axis", ATTR_INT, .i = -2}, {"mode", ATTR_STRING, .s = "linear"}},
-    .infer = tensor_scatter_infer, .reference = tensor_scatter_reference,
+    .infer = tensor_scatter_infer,
+    .reference = tensor_scatter_reference,
 };

@@ -46,10 +46,14 @@ static tn_status check_counts(Attrs *a) {
 }
 
 static tn_status read_attrs(const Node *node, Attrs *a) {
-    *a = (Attrs){.counts = attr_ints(node, "ngram_counts"), .columns = attr_ints(node, "ngram_indexes"),
-                 .ints = attr_ints(node, "pool_int64s"), .strings = attr_get(node, "pool_strings"),
-                 .weights = attr_get(node, "weights"), .smallest = attr_int(node, "min_gram_length"),
-                 .largest = attr_int(node, "max_gram_length"), .skips = attr_int(node, "max_skip_count")};
+    *a = (Attrs){.counts = attr_ints(node, "ngram_counts"),
+                 .columns = attr_ints(node, "ngram_indexes"),
+                 .ints = attr_ints(node, "pool_int64s"),
+                 .strings = attr_get(node, "pool_strings"),
+                 .weights = attr_get(node, "weights"),
+                 .smallest = attr_int(node, "min_gram_length"),
+                 .largest = attr_int(node, "max_gram_length"),
+                 .skips = attr_int(node, "max_skip_count")};
     TRY(read_mode(node, &a->mode));
     if (a->strings && a->strings->n == 0) a->strings = NULL;
     if (a->weights && a->weights->n == 0) a->weights = NULL;
@@ -70,7 +74,8 @@ static tn_status tfidf_infer(InferCtx *c) {
     Attrs a;
     TRY(read_attrs(c->node, &a));
     if (in_dtype(c, 0) && (in_dtype(c, 0) == TN_STRING) != (a.strings != NULL))
-        return fail(TN_SHAPE, "X is %s, but the pool is of %s", dtype_name(in_dtype(c, 0)), a.strings ? "strings" : "integers");
+        return fail(TN_SHAPE, "X is %s, but the pool is of %s", dtype_name(in_dtype(c, 0)),
+                    a.strings ? "strings" : "integers");
     if (x->rank < 0) return TN_OK;
     if (x->rank > 2) return fail(TN_SHAPE, "X has %d dimensions; 1 or 2 are wanted", x->rank);
     Shape y = {.rank = max_i64(x->rank, 1) == 2 ? 2 : 1, .dims = {x->rank == 2 ? x->dims[0] : a.width, a.width}};
@@ -202,11 +207,20 @@ static tn_status tfidf_reference(KernelCtx *c) {
 }
 
 const OpSchema op_TfIdfVectorizer = {
-    .name = "TfIdfVectorizer", .summary = "Counts n-grams of a pool (ONNX 9)", .kind = OP_ATOMIC,
-    .inputs = {{"X", TS(TN_STRING) | TS(TN_I32) | TS(TN_I64)}}, .outputs = {{"Y", TS(TN_F32)}},
-    .attrs = {{"max_gram_length", ATTR_INT, ATTR_REQUIRED}, {"max_skip_count", ATTR_INT, ATTR_REQUIRED},
-              {"min_gram_length", ATTR_INT, ATTR_REQUIRED}, {"mode", ATTR_STRING, ATTR_REQUIRED},
-              {"ngram_counts", ATTR_INTS, ATTR_REQUIRED}, {"ngram_indexes", ATTR_INTS, ATTR_REQUIRED},
-              {"pool_int64s", ATTR_INTS}, {"pool_strings", ATTR_STRINGS}, {"weights", ATTR_FLOATS}},
-    .infer = tfidf_infer, .reference = tfidf_reference,
+    .name = "TfIdfVectorizer",
+    .summary = "Counts n-grams of a pool (ONNX 9)",
+    .kind = OP_ATOMIC,
+    .inputs = {{"X", TS(TN_STRING) | TS(TN_I32) | TS(TN_I64)}},
+    .outputs = {{"Y", TS(TN_F32)}},
+    .attrs = {{"max_gram_length", ATTR_INT, ATTR_REQUIRED},
+              {"max_skip_count", ATTR_INT, ATTR_REQUIRED},
+              {"min_gram_length", ATTR_INT, ATTR_REQUIRED},
+              {"mode", ATTR_STRING, ATTR_REQUIRED},
+              {"ngram_counts", ATTR_INTS, ATTR_REQUIRED},
+              {"ngram_indexes", ATTR_INTS, ATTR_REQUIRED},
+              {"pool_int64s", ATTR_INTS},
+              {"pool_strings", ATTR_STRINGS},
+              {"weights", ATTR_FLOATS}},
+    .infer = tfidf_infer,
+    .reference = tfidf_reference,
 };

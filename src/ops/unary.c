@@ -57,12 +57,12 @@ FLOAT_ROWS(FLOAT_OP)
 /* ---- any number ---------------------------------------------------------------------------------------------- */
 
 static Dim abs_dim(const InferCtx *c, Dim a) {
-    if (dim_is_natural(c->dims, a)) return a;
+    if (dim_not_negative(c->dims, a)) return a;
     return dim_is_const(a) ? -a : DIM_UNKNOWN;
 }
 static Dim neg_dim(const InferCtx *c, Dim a) { return dim_sub(c->dims, 0, a); }
 static Dim relu_dim(const InferCtx *c, Dim a) {
-    return dim_is_natural(c->dims, a) ? a : dim_make(c->dims, DIM_MAX, a, 0);
+    return dim_not_negative(c->dims, a) ? a : dim_make(c->dims, DIM_MAX, a, 0);
 }
 static Dim sign_dim(const InferCtx *c, Dim a) {
     (void)c;

@@ -153,7 +153,7 @@ static tn_status reference(KernelCtx *c) {
         for (int k = 0; k < axis; k++) s.outer *= x->dims[k];
         for (int k = axis + 1; k < x->rank; k++) s.inner *= x->dims[k];
     }
-    TRY(dense_elements(c, 0, &s.data));
+    TRY(dense_bytes(c, 0, &s.data));
     TRY(make_keys(c, &s));
     TRY(find_groups(c, &s, attr_int(c->node, "sorted") != 0));
     if (output_wanted(c, VALUES)) TRY(write_values(c, &s, axis));

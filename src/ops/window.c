@@ -98,7 +98,8 @@ tn_status window_out(DimTable *dims, const Window *w, int d, Dim in, Dim kernel,
     return TN_OK;
 }
 
-void window_fix_pads(Window *w, const int64_t *in, const int64_t *out) {
+/* Turns auto_pad into pads, once all sizes are known. */
+static void fix_pads(Window *w, const int64_t *in, const int64_t *out) {
     if (w->auto_pad < PAD_SAME_UPPER) return;
     for (int d = 0; d < w->rank; d++) {
         int64_t total = (out[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 - in[d];
@@ -113,6 +114,6 @@ tn_status window_for_kernel(const KernelCtx *c, const Tensor *weights, const Ten
     if (rank < 0) return fail(TN_SHAPE, "the input has %d dimensions where 3 or more are wanted", x->rank);
     TRY(window_read(c->node, rank, w));
     for (int d = 0; weights && d < rank; d++) w->kernel[d] = weights->dims[2 + d];
-    window_fix_pads(w, x->dims + 2, y->dims + 2);
+    fix_pads(w, x->dims + 2, y->dims + 2);
     return TN_OK;
 }

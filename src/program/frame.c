@@ -236,11 +236,6 @@ void frame_finish(Frame *f) {
 
 bool frame_shape_known(const Frame *f, int32_t slot) { return f->state[slot].known; }
 
-int32_t frame_external_output(const Frame *f, int32_t slot) {
-    const SlotState *root = &f->state[f->state[slot].root];
-    return root->home == HOME_OUTPUT ? (int32_t)root->offset : -1;
-}
-
 /* ---- figures ------------------------------------------------------------------------------------------------- */
 
 static void add_live(int64_t *change, int64_t bytes, int32_t first, int32_t last) {

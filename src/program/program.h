@@ -130,8 +130,6 @@ tn_status frame_plan(Frame *frame, const Tensor *inputs, const Tensor *captures)
 bool frame_fits(const Frame *frame, const Tensor *inputs, const Tensor *captures);
 /* Runs with these inputs (planned before); results are then frame->t of the output slots. */
 tn_status frame_run(Frame *frame, const Tensor *inputs, const Tensor *captures);
-/* Where a value's bytes lie: -1 memory of the frame, else the output index whose memory the slot shares. */
-int32_t frame_external_output(const Frame *frame, int32_t slot);
 bool frame_shape_known(const Frame *frame, int32_t slot);
 /* Gives back memory outside the arena: strings, results of unknown size. After the results were read. */
 void frame_finish(Frame *frame);

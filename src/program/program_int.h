@@ -39,7 +39,7 @@ typedef struct Assumption {
 /* What is computed from run-time contents while planning: shape arithmetic, no more. */
 #define FOLD_ELEMENTS 64
 
-tn_status segment_plan(Frame *f, size_t segment);
+tn_status segment_plan(Frame *f, size_t k);
 /* Whether what the plan assumed still holds. */
 bool segment_holds(const Frame *f, size_t segment);
 /* Data pointers from their homes of slots planned and made before instruction `end`: what comes after may be planned
@@ -53,6 +53,5 @@ tn_status frame_own(Frame *f, int32_t s);
 /* Slot `s` becomes a value that its kernel brought; the reference is taken over, also on failure. */
 tn_status frame_take(Frame *f, int32_t s, Tensor *value);
 void frame_disown(Frame *f, int32_t s);
-tn_status frame_run_instr(Frame *f, int32_t i);
 
 #endif

@@ -117,7 +117,7 @@ static tn_status run_action(Frame *f, int32_t i, const Instr *instr, Step *step)
 }
 
 /* Call-backs answer 0 to go on, 1 to skip, 2 to stop. */
-tn_status frame_run_instr(Frame *f, int32_t i) {
+static tn_status frame_run_instr(Frame *f, int32_t i) {
     const Instr *instr = &f->program->instrs.data[i];
     Step *step = &f->steps[i];
     Runner *r = f->runner;

@@ -119,6 +119,7 @@ static tn_status set_results(Planning *p, const Instr *instr, const Facts *x) {
         *state = (SlotState){.root = instr->out[k], .root_last = (int32_t)max_i64(slot->def, slot->last_use)};
         *t = x->out[k] = (Tensor){.dtype = v->dtype, .kind = v->kind};
         state->told = v->kind != TYPE_TENSOR || !shape_is_known(&v->shape);
+        TRY(op_check_known(instr->node, k, v));
         if (v->kind != TYPE_TENSOR) continue; /* its kernel brings it */
         if (!v->dtype && !(state->told && instr->node->op->flags & OP_DYNAMIC_OUT))
             return fail(TN_SHAPE, "the element type of result %u is not known", k);

@@ -69,7 +69,9 @@ tn_status tn_model_verify(const tn_model *model) {
 }
 
 tn_status tn_model_infer(tn_model *model) {
-    return model ? infer_model(model->ir) : fail(TN_INVALID_ARGUMENT, "model is NULL");
+    if (!model) return fail(TN_INVALID_ARGUMENT, "model is NULL");
+    TRY(model_verify(model->ir)); /* inference relies on what it checks */
+    return infer_model(model->ir);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
@@ -188,7 +190,7 @@ tn_tensor *payload_handle(Context *ctx, const Tensor *payload) {
         buffer_ref(copy.buffer);
     } else {
         if (tensor_new(ctx, payload->dtype, payload->rank, payload->dims, &copy) != TN_OK) return NULL;
-        if (gather_dense(ctx, payload, copy.data) != TN_OK) {
+        if (copy_dense(payload, copy.data, 0, ctx->pool) != TN_OK) {
             tensor_release(&copy);
             return NULL;
         }

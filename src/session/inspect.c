@@ -137,7 +137,7 @@ static tn_status result_handle(tn_session *s, int32_t slot, tn_tensor **out) {
     dense.buffer = NULL;
     if (!t->data || !tensor_is_dense(t) || t->offset != 0 || t->dtype == TN_STRING) {
         TRY(tensor_new(s->ctx, t->dtype, t->rank, t->dims, &dense));
-        if (t->data) TRY(gather_dense(s->ctx, t, dense.data));
+        if (t->data) TRY(copy_dense(t, dense.data, 0, s->ctx->pool));
     }
     tn_status status = tensor_handle(s->ctx, &dense, out);
     if (status != TN_OK) tensor_release(&dense);

@@ -217,15 +217,6 @@ static tn_status output_memory(void *user, size_t i, const Tensor *like, void **
     return TN_OK;
 }
 
-tn_status gather_dense(Context *ctx, const Tensor *from, void *to) {
-    if (tensor_count(from) == 0) return TN_OK;
-    Region r = region_dense(0, from->rank, from->dims);
-    for (int i = 0; i < from->rank; i++) r.src_stride[i] = from->strides[i];
-    RegionList list = {.data = &r, .len = 1, .cap = 1, .covers = true};
-    RasterOperand source = {from->data, from->offset};
-    return raster_run(&list, from->dtype, &source, to, 0, tensor_count(from), NULL, ctx->pool);
-}
-
 static tn_status share_object(tn_session *s, size_t i, const Tensor *t) {
     Tensor kept;
     if (s->given[i]) return fail(TN_INVALID_ARGUMENT, "output %zu is no tensor: no tensor can be given for it", i);
@@ -246,7 +237,7 @@ static tn_status collect(tn_session *s) {
             continue;
         }
         TRY(result_for(s, i, t));
-        TRY(gather_dense(s->ctx, t, s->results[i]->t.data));
+        TRY(copy_dense(t, s->results[i]->t.data, 0, s->ctx->pool));
     }
     return TN_OK;
 }

@@ -29,8 +29,6 @@ tn_status tensor_handle(Context *ctx, const Tensor *t, tn_tensor **out);
 tn_tensor *payload_handle(Context *ctx, const Tensor *payload);
 /* A model handle that takes over the model, also when it fails. */
 tn_status model_handle(Context *ctx, Model *ir, tn_model **out);
-/* Elements of any reading in row-major order to dense memory. */
-tn_status gather_dense(Context *ctx, const Tensor *from, void *to);
 void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info);
 
 #endif

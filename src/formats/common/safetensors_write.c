@@ -92,19 +92,6 @@ static tn_status make_head(Writer *w, const char *writer) {
 
 /* ---- the data ------------------------------------------------------------------------------------------------ */
 
-/* The elements of any reading, row after row of its last dimension. */
-static void gather(const Tensor *t, void *to) {
-    int last = t->rank - 1;
-    int64_t row = last < 0 ? 1 : t->dims[last], stride = last < 0 ? 1 : t->strides[last], count = tensor_count(t);
-    int64_t at[TN_MAX_RANK] = {0};
-    for (int64_t done = 0; done < count; done += row) {
-        int64_t offset = t->offset;
-        for (int i = 0; i < last; i++) offset += at[i] * t->strides[i];
-        copy_elements(t->dtype, to, done, 1, t->data, offset, stride, row);
-        for (int i = last - 1; i >= 0 && ++at[i] == t->dims[i]; i--) at[i] = 0;
-    }
-}
-
 static tn_status write_tensor(Writer *w, FileWriter *file, const Tensor *t, size_t bytes) {
     bool whole = dtype_size(t->dtype) > 0 || t->offset == 0;
     if (bytes == 0) return TN_OK;
@@ -114,7 +101,7 @@ static tn_status write_tensor(Writer *w, FileWriter *file, const Tensor *t, size
     }
     void *copy = mem_alloc(w->allocator, bytes, ALIGNMENT);
     if (!copy) return TN_OUT_OF_MEMORY;
-    gather(t, copy);
+    tensor_gather(t, copy);
     tn_status status = file_writer_write(file, copy, bytes);
     mem_free(w->allocator, copy, bytes);
     return status;

@@ -200,12 +200,6 @@ static void swap_bytes(uint8_t *data, size_t size, size_t unit) {
         }
 }
 
-int64_t npy_row_start(const Tensor *t, int64_t row) {
-    int64_t at = t->offset;
-    for (int d = t->rank - 2; d >= 0; row /= t->dims[d], d--) at += row % t->dims[d] * t->strides[d];
-    return at;
-}
-
 /* The file's array as a strided tensor over the file. */
 static Tensor view_of(const Header *h, const Element *e, const uint8_t *body) {
     Tensor t;
@@ -224,12 +218,9 @@ static void copy_numbers(const Tensor *from, const Element *e, int64_t count, Te
     if (tensor_is_dense(from)) {
         memcpy(dst, src, (size_t)count * e->size);
     } else {
-        int64_t length = from->dims[from->rank - 1], step = from->strides[from->rank - 1];
-        for (int64_t row = 0; row < count / length; row++) {
-            int64_t at = npy_row_start(from, row);
-            for (int64_t i = 0; i < length; i++, at += step, dst += e->size)
-                memcpy(dst, src + (size_t)at * e->size, e->size);
-        }
+        for (TensorRows r = tensor_rows(from); tensor_next_row(&r);)
+            for (int64_t i = 0; i < r.n; i++, dst += e->size)
+                memcpy(dst, src + (size_t)(r.offset + i * r.stride) * e->size, e->size);
     }
     if (e->swapped) swap_bytes(to->data, (size_t)count * e->size, e->unit);
     if (e->dtype == TN_BOOL)
@@ -266,16 +257,16 @@ static tn_status copy_string(Context *ctx, const Element *e, const uint8_t *src,
     return rc_string_new(&ctx->allocator, (Str){text->s, text->n}, out);
 }
 
-static tn_status copy_strings(Context *ctx, const Tensor *from, const Element *e, int64_t count, Tensor *to) {
+static tn_status copy_strings(Context *ctx, const Tensor *from, const Element *e, Tensor *to) {
     Text text;
     text_init(&text, &ctx->allocator);
-    int64_t length = from->rank ? from->dims[from->rank - 1] : 1, step = from->rank ? from->strides[from->rank - 1] : 1;
+    RcString **dst = to->data;
     tn_status status = TN_OK;
-    for (int64_t i = 0, at = 0; i < count && status == TN_OK; i++, at += step) {
-        if (i % length == 0) at = npy_row_start(from, i / length);
-        const uint8_t *src = (const uint8_t *)from->data + (size_t)at * e->size;
-        status = copy_string(ctx, e, src, &text, (RcString **)to->data + i);
-    }
+    for (TensorRows r = tensor_rows(from); tensor_next_row(&r);)
+        for (int64_t i = 0; i < r.n && status == TN_OK; i++) {
+            const uint8_t *src = (const uint8_t *)from->data + (size_t)(r.offset + i * r.stride) * e->size;
+            status = copy_string(ctx, e, src, &text, dst++);
+        }
     text_free(&text);
     return status;
 }
@@ -296,7 +287,7 @@ tn_status npy_read(Context *ctx, const uint8_t *data, size_t size, Tensor *out) 
     if (count > 0) {
         Tensor view = view_of(&header, &element, data + body);
         tn_status status = TN_OK;
-        if (element.dtype == TN_STRING) status = copy_strings(ctx, &view, &element, count, &result);
+        if (element.dtype == TN_STRING) status = copy_strings(ctx, &view, &element, &result);
         else copy_numbers(&view, &element, count, &result);
         if (status != TN_OK) {
             tensor_release(&result);

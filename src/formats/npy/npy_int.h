@@ -13,7 +13,4 @@ typedef struct NpyType {
 extern const NpyType npy_types[];
 extern const size_t npy_n_types;
 
-/* The position of the first element of a row, rows being along the last dimension. No size may be 0. */
-int64_t npy_row_start(const Tensor *t, int64_t row);
-
 #endif

@@ -33,7 +33,7 @@ static const char *type_code(tn_dtype dtype) {
 
 /* ---- elements ------------------------------------------------------------------------------------------------- */
 
-/* Calls `write` for each row: the position of its first element, its length and stride. */
+/* `write` is called for each row: the position of its first element, its length and stride. */
 typedef struct Row {
     const Tensor *t;
     int64_t at, n, step;
@@ -42,12 +42,11 @@ typedef struct Row {
 } Row;
 
 static tn_status for_rows(const Tensor *t, Row row, tn_status (*write)(const Row *row)) {
-    int64_t count = tensor_count(t);
     row.t = t;
-    row.n = t->rank ? t->dims[t->rank - 1] : 1;
-    row.step = t->rank ? t->strides[t->rank - 1] : 1;
-    for (int64_t r = 0; count > 0 && r < count / row.n; r++) {
-        row.at = npy_row_start(t, r);
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r);) {
+        row.at = r.offset;
+        row.n = r.n;
+        row.step = r.stride;
         TRY(write(&row));
     }
     return TN_OK;
@@ -78,9 +77,7 @@ static tn_status write_bits(const Row *row) {
 
 /* ---- strings -------------------------------------------------------------------------------------------------- */
 
-static Str string_at(const Row *row, int64_t i) {
-    return rc_string_get(((RcString *const *)row->t->data)[row->at + i * row->step]);
-}
+static Str string_at(const Tensor *t, int64_t at) { return rc_string_get(((RcString *const *)t->data)[at]); }
 
 /* The next character of valid UTF-8. */
 static uint32_t next_code(const char *s, size_t *at) {
@@ -100,7 +97,7 @@ static tn_status write_zeros(FileWriter *w, size_t n) {
 
 static tn_status write_characters(const Row *row) {
     for (int64_t i = 0; i < row->n; i++) {
-        Str s = string_at(row, i);
+        Str s = string_at(row->t, row->at + i * row->step);
         size_t written = 0;
         for (size_t at = 0; at < s.n; written++) {
             uint32_t c = next_code(s.s, &at);
@@ -114,7 +111,7 @@ static tn_status write_characters(const Row *row) {
 
 static tn_status write_bytes(const Row *row) {
     for (int64_t i = 0; i < row->n; i++) {
-        Str s = string_at(row, i);
+        Str s = string_at(row->t, row->at + i * row->step);
         TRY(file_writer_write(row->w, s.s, s.n));
         TRY(write_zeros(row->w, row->width - s.n));
     }
@@ -122,31 +119,28 @@ static tn_status write_bytes(const Row *row) {
 }
 
 /* The longest string in characters and in bytes, and whether all are UTF-8. */
-static void measure(const Tensor *t, size_t *characters, size_t *bytes, bool *utf8) {
-    Row row = {.t = t, .n = t->rank ? t->dims[t->rank - 1] : 1, .step = t->rank ? t->strides[t->rank - 1] : 1};
-    *characters = *bytes = 1;
-    *utf8 = true;
-    int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++) {
-        row.at = npy_row_start(t, i / row.n);
-        Str s = string_at(&row, i % row.n);
-        size_t n = 0;
-        *utf8 = *utf8 && str_is_utf8(s);
-        for (size_t at = 0; *utf8 && at < s.n; n++) next_code(s.s, &at);
-        if (n > *characters) *characters = n;
-        if (s.n > *bytes) *bytes = s.n;
-    }
+typedef struct Longest {
+    size_t characters, bytes;
+    bool utf8;
+} Longest;
+
+static void measure(Str s, Longest *longest) {
+    size_t n = 0;
+    longest->utf8 = longest->utf8 && str_is_utf8(s);
+    for (size_t at = 0; longest->utf8 && at < s.n; n++) next_code(s.s, &at);
+    if (n > longest->characters) longest->characters = n;
+    if (s.n > longest->bytes) longest->bytes = s.n;
 }
 
 static tn_status write_strings(const Tensor *t, FileWriter *w) {
-    size_t characters, bytes;
-    bool utf8;
+    Longest longest = {1, 1, true};
     char descr[32];
-    measure(t, &characters, &bytes, &utf8);
-    Row row = {.w = w, .width = utf8 ? characters : bytes};
-    snprintf(descr, sizeof descr, "%s%zu", utf8 ? "<U" : "|S", row.width);
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r);)
+        for (int64_t i = 0; i < r.n; i++) measure(string_at(t, r.offset + i * r.stride), &longest);
+    Row row = {.w = w, .width = longest.utf8 ? longest.characters : longest.bytes};
+    snprintf(descr, sizeof descr, "%s%zu", longest.utf8 ? "<U" : "|S", row.width);
     TRY(write_header(t, descr, w));
-    return for_rows(t, row, utf8 ? write_characters : write_bytes);
+    return for_rows(t, row, longest.utf8 ? write_characters : write_bytes);
 }
 
 tn_status npy_write(const Tensor *t, FileWriter *w) {

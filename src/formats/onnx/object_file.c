@@ -16,7 +16,8 @@ static tn_status kind_of_elements(int32_t elem_type, TypeKind *kind) {
     case onnx_SequenceProto_DataType_SEQUENCE: *kind = TYPE_SEQUENCE; return TN_OK;
     case onnx_SequenceProto_DataType_OPTIONAL: *kind = TYPE_OPTIONAL; return TN_OK;
     case onnx_SequenceProto_DataType_MAP: *kind = TYPE_MAP; return TN_OK;
-    case onnx_SequenceProto_DataType_SPARSE_TENSOR: return fail(TN_UNSUPPORTED, "sparse tensors are supported as constants only");
+    case onnx_SequenceProto_DataType_SPARSE_TENSOR:
+        return fail(TN_UNSUPPORTED, "sparse tensors are supported as constants only");
     default: return fail(TN_UNSUPPORTED, "elements of type %d are not known", elem_type);
     }
 }
@@ -25,8 +26,7 @@ static tn_status read_tensor(OnnxReader *r, Str bytes, Tensor *out, Str *name) {
     Tensor found;
     TRY(onnx_decode_tensor(r, bytes, &found, name));
     tn_status status = tensor_new(r->ctx, found.dtype, found.rank, found.dims, out);
-    if (status == TN_OK)
-        copy_elements(found.dtype, out->data, 0, 1, found.data, found.offset, 1, tensor_count(&found));
+    if (status == TN_OK) copy_elements(found.dtype, out->data, 0, 1, found.data, found.offset, 1, tensor_count(&found));
     tensor_release(&found);
     return status;
 }
@@ -46,8 +46,10 @@ static tn_status read_sequence(OnnxReader *r, Str bytes, uint32_t depth, Tensor 
     onnx_SequenceProto proto;
     TypeKind kind;
     TRY(proto_read(&r->proto, bytes, onnx_SequenceProto, &proto));
-    const ProtoList *const lists[] = {[TYPE_TENSOR] = &proto.tensor_values, [TYPE_SEQUENCE] = &proto.sequence_values,
-                                      [TYPE_OPTIONAL] = &proto.optional_values, [TYPE_MAP] = &proto.map_values};
+    const ProtoList *const lists[] = {[TYPE_TENSOR] = &proto.tensor_values,
+                                      [TYPE_SEQUENCE] = &proto.sequence_values,
+                                      [TYPE_OPTIONAL] = &proto.optional_values,
+                                      [TYPE_MAP] = &proto.map_values};
     if (name) *name = proto.name;
     size_t n = proto.sparse_tensor_values.len;
     for (int k = TYPE_TENSOR; k <= TYPE_MAP; k++) n += lists[k]->len;
@@ -143,9 +145,9 @@ static tn_status read_map(OnnxReader *r, Str bytes, uint32_t depth, Tensor *out,
     if (!proto.values.s) return fail(TN_MALFORMED, "a map has no values");
     TRY(sort_keys(r, &proto, n, &keys));
     TRY(read_value(r, proto.values, TYPE_SEQUENCE, depth + 1, &values, NULL));
-    tn_status status = object_of(&values)->n == n ? object_new(r->ctx, TYPE_MAP, 2, out)
-                                                  : fail(TN_MALFORMED, "a map has %zu keys and %zu values", n,
-                                                         object_of(&values)->n);
+    tn_status status = object_of(&values)->n == n
+                           ? object_new(r->ctx, TYPE_MAP, 2, out)
+                           : fail(TN_MALFORMED, "a map has %zu keys and %zu values", n, object_of(&values)->n);
     if (status == TN_OK) {
         status = make_keys(r, dtype, keys, (int64_t)n, &object_of(out)->items[0]);
         if (status == TN_OK) status = make_values(r, object_of(&values), keys, &object_of(out)->items[1]);
@@ -176,7 +178,8 @@ tn_status onnx_value_read(Context *ctx, Buffer *bytes, TypeKind kind, Tensor *ou
     arena_init(&r.arena, r.alloc);
     r.proto = (ProtoReader){bytes->data, bytes->size, &r.arena};
     tn_status status = model_new(ctx, &r.model);
-    if (status == TN_OK) status = read_value(&r, (Str){(const char *)bytes->data, bytes->size}, kind, 0, &value, &found);
+    if (status == TN_OK)
+        status = read_value(&r, (Str){(const char *)bytes->data, bytes->size}, kind, 0, &value, &found);
     if (status == TN_OK && name && found.n) {
         text_put(name, found.s, found.n);
         status = name->status;

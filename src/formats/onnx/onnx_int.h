@@ -57,7 +57,7 @@ typedef struct OnnxReader {
     bool sort;        /* bring nodes into an order where operands come first */
     bool undefined;   /* a name was read that nothing before it defines */
     bool unsupported; /* an op is not known: a scan of the whole file then names all of them */
-    uint64_t n_nodes;
+    uint64_t n_nodes, n_inlined; /* read so far; those in functions, once for each call */
     VEC(ExternalFile) files;
     VEC(TypeHint) hints;
 } OnnxReader;
@@ -111,8 +111,6 @@ typedef struct Draft {
 } Draft;
 
 /* read.c */
-void onnx_reader_start(OnnxReader *r, Context *ctx, Buffer *bytes, const char *path, const char *folder);
-void onnx_reader_end(OnnxReader *r);
 tn_status onnx_read(Context *ctx, Buffer *bytes, const char *path, const char *folder, Model **out);
 /* TN_MALFORMED unless it is UTF-8 without NUL. `what` names it in the message. */
 tn_status onnx_check_name(const OnnxReader *r, Str name, const char *what);
@@ -156,7 +154,6 @@ tn_status onnx_read_constant(Draft *d);
 
 /* read_scan.c: TN_UNSUPPORTED that names every op of the file that is not known. */
 tn_status onnx_report_unsupported(OnnxReader *r);
-bool onnx_op_known(OnnxReader *r, Str domain, Str type, Str overload);
 
 /* read_type.c */
 tn_status onnx_read_type(OnnxReader *r, Str bytes, const Type **out);
@@ -186,8 +183,7 @@ tn_status onnx_upgrade(Draft *d);
 bool onnx_is_upgraded(Str type); /* whether a row of the table is for that op */
 
 /* upgrade_make.c: what upgrades build with */
-tn_status onnx_add_operand(Draft *d, Value *value);           /* NULL: absent */
-tn_status onnx_set_operand(Draft *d, size_t i, Value *value); /* absent ones are put in before it */
+tn_status onnx_set_operand(Draft *d, size_t i, Value *value); /* NULL: absent, as those put in before it */
 /* A node before the draft's; its one result. */
 tn_status onnx_make(Draft *d, const char *op, Value *const *operands, size_t n, const Attr *attrs, size_t n_attrs,
                     Value **out);

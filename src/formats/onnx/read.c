@@ -115,14 +115,14 @@ static tn_status read_model(OnnxReader *r) {
     return model_verify(r->model); /* nodes were checked one by one, when not all types were known */
 }
 
-void onnx_reader_start(OnnxReader *r, Context *ctx, Buffer *bytes, const char *path, const char *folder) {
+static void reader_start(OnnxReader *r, Context *ctx, Buffer *bytes, const char *path, const char *folder) {
     *r = (OnnxReader){.ctx = ctx, .alloc = &ctx->allocator, .bytes = bytes, .path = path, .folder = folder};
     arena_init(&r->arena, r->alloc);
     map_init(&r->functions, r->alloc);
     r->proto = (ProtoReader){bytes->data, bytes->size, &r->arena};
 }
 
-void onnx_reader_end(OnnxReader *r) {
+static void reader_end(OnnxReader *r) {
     for (size_t i = 0; i < r->files.len; i++) buffer_unref(r->files.data[i].bytes);
     vec_free(r->alloc, &r->files);
     vec_free(r->alloc, &r->hints);
@@ -133,12 +133,12 @@ void onnx_reader_end(OnnxReader *r) {
 static tn_status read_once(Context *ctx, Buffer *bytes, const char *path, const char *folder, bool sort, bool *unsorted,
                            Model **out) {
     OnnxReader r;
-    onnx_reader_start(&r, ctx, bytes, path, folder);
+    reader_start(&r, ctx, bytes, path, folder);
     r.sort = sort;
     tn_status status = model_new(ctx, &r.model);
     if (status == TN_OK) status = read_model(&r);
     *unsorted = status == TN_INVALID_MODEL && r.undefined && !sort;
-    onnx_reader_end(&r);
+    reader_end(&r);
     if (status == TN_OK) {
         *out = r.model;
         return TN_OK;

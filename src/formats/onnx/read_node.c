@@ -124,12 +124,18 @@ static tn_status read_draft(Draft *d, const onnx_NodeProto *proto) {
     return process(d);
 }
 
+/* Functions may not blow a small file up: 60 of them that call the one before twice would be 2^60 nodes. */
+enum { MOST_INLINED = 1 << 17, INLINED_PER_BYTE = 64 };
+
 tn_status onnx_read_node(Scope *scope, Str bytes) {
     OnnxReader *r = scope->reader;
     onnx_NodeProto proto;
     TRY(proto_read(&r->proto, bytes, onnx_NodeProto, &proto));
     if (++r->n_nodes > r->ctx->limits.max_nodes)
         return fail(TN_LIMIT, "the model has more than %llu nodes", (unsigned long long)r->ctx->limits.max_nodes);
+    if (scope->call && ++r->n_inlined > MOST_INLINED && r->n_inlined / INLINED_PER_BYTE > r->bytes->size)
+        return fail(TN_LIMIT, "functions that call functions make %llu nodes out of a file of %zu bytes",
+                    (unsigned long long)r->n_inlined, r->bytes->size);
     Draft d = {.scope = scope, .reader = r};
     tn_status status = read_draft(&d, &proto);
     if (status == TN_OK) return TN_OK;

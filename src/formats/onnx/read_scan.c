@@ -13,14 +13,14 @@ typedef struct Scan {
     VEC(Missing) missing;
 } Scan;
 
-bool onnx_op_known(OnnxReader *r, Str domain, Str type, Str overload) {
+static bool op_known(OnnxReader *r, Str domain, Str type, Str overload) {
     if (onnx_find_function(r, domain, type, overload) || op_find(domain, type)) return true;
     return domain.n == 0 && (str_equal(type, STR("Constant")) || onnx_is_upgraded(type));
 }
 
 static tn_status note(Scan *s, const onnx_NodeProto *node) {
     Str domain = onnx_domain(node->domain);
-    if (node->op_type.n == 0 || onnx_op_known(s->r, domain, node->op_type, node->overload)) return TN_OK;
+    if (node->op_type.n == 0 || op_known(s->r, domain, node->op_type, node->overload)) return TN_OK;
     for (size_t i = 0; i < s->missing.len; i++) {
         Missing *m = &s->missing.data[i];
         if (str_equal(m->domain, domain) && str_equal(m->type, node->op_type)) {

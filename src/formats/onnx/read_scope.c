@@ -25,6 +25,7 @@ tn_status onnx_define(Scope *scope, Str name, Value *value) {
 }
 
 tn_status onnx_resolve(Scope *scope, Str name, Value **out) {
+    OnnxReader *r = scope->reader;
     *out = NULL;
     if (name.n == 0) return TN_OK;
     for (Scope *s = scope; s; s = s->outer) {
@@ -33,7 +34,7 @@ tn_status onnx_resolve(Scope *scope, Str name, Value **out) {
         if (value != onnx_absent) *out = value;
         return TN_OK;
     }
-    scope->reader->undefined = true;
+    r->undefined = true;
     return fail(TN_INVALID_MODEL, "\"%.*s\" is read, but no input, initialiser or node defines it", (int)name.n,
                 name.s);
 }

@@ -53,9 +53,6 @@ tn_status upgrade_scan(Draft *d);
 /* Takes an attribute away. False when there is none; TN_INVALID_MODEL when it is of another kind is reported by
    `status`. */
 bool take_attr(Draft *d, const char *name, AttrKind kind, Attr *out, tn_status *status);
-/* Has the value of an INTS attribute given as operand i instead; nothing when there is no such attribute. An empty
-   list is left out if `skip_empty`. */
-tn_status ints_to_operand(Draft *d, const char *name, size_t i, bool skip_empty);
 Value *draft_operand(const Draft *d, size_t i); /* NULL beyond the last */
 tn_status need_operands(const Draft *d, size_t n);
 

@@ -2,7 +2,7 @@
 /* What upgrades build with: operands, constants and nodes in front of the draft's own. */
 #include "formats/onnx/onnx_int.h"
 
-tn_status onnx_add_operand(Draft *d, Value *value) {
+static tn_status add_operand(Draft *d, Value *value) {
     if (d->n_operands == d->cap_operands) {
         size_t cap = d->cap_operands * 2 + 4;
         Value **more = arena_array(&d->reader->arena, Value *, cap);
@@ -16,7 +16,7 @@ tn_status onnx_add_operand(Draft *d, Value *value) {
 }
 
 tn_status onnx_set_operand(Draft *d, size_t i, Value *value) {
-    while (d->n_operands <= i) TRY(onnx_add_operand(d, NULL));
+    while (d->n_operands <= i) TRY(add_operand(d, NULL));
     d->operands[i] = value;
     return TN_OK;
 }

@@ -2,7 +2,9 @@
 /* Upgrades of ops that shape and select: what was an attribute is an operand now. */
 #include "formats/onnx/upgrade_int.h"
 
-tn_status ints_to_operand(Draft *d, const char *name, size_t i, bool skip_empty) {
+/* Has the value of an INTS attribute given as operand i instead; nothing when there is no such attribute. An empty list
+   is left out if `skip_empty`. */
+static tn_status ints_to_operand(Draft *d, const char *name, size_t i, bool skip_empty) {
     Attr list;
     Value *value;
     tn_status status;

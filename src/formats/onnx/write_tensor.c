@@ -12,34 +12,17 @@ size_t onnx_payload_bytes(const Tensor *t) {
 /* Bytes go to a callback in pieces, so that a strided payload needs no copy of its whole. */
 typedef bool (*SinkFn)(void *user, const void *bytes, size_t n);
 
-typedef struct Walk {
-    int64_t at[TN_MAX_RANK];
-    int64_t offset;
-} Walk;
-
-/* The next row of the last dimension. False after the last. */
-static bool next_row(const Tensor *t, Walk *w) {
-    for (int i = t->rank - 2; i >= 0; i--) {
-        w->offset += t->strides[i];
-        if (++w->at[i] < t->dims[i]) return true;
-        w->offset -= t->strides[i] * t->dims[i];
-        w->at[i] = 0;
-    }
-    return false;
-}
-
 /* Row by row through a small buffer; its size is a whole number of bytes for every element type. */
 static bool emit_strided(const Tensor *t, SinkFn sink, void *user) {
     enum { PIECE = 512 };
     uint8_t buffer[PIECE * 16];
-    Walk w = {.offset = t->offset};
-    int64_t row = t->rank ? t->dims[t->rank - 1] : 1, stride = t->rank ? t->strides[t->rank - 1] : 1, fill = 0;
+    int64_t fill = 0;
     size_t bytes;
     memset(buffer, 0, sizeof buffer);
-    do {
-        for (int64_t i = 0; i < row;) {
-            int64_t n = min_i64(row - i, PIECE - fill);
-            copy_elements(t->dtype, buffer, fill, 1, t->data, w.offset + i * stride, stride, n);
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r);) {
+        for (int64_t i = 0; i < r.n;) {
+            int64_t n = min_i64(r.n - i, PIECE - fill);
+            copy_elements(t->dtype, buffer, fill, 1, t->data, r.offset + i * r.stride, r.stride, n);
             i += n;
             fill += n;
             if (fill < PIECE) continue;
@@ -47,7 +30,7 @@ static bool emit_strided(const Tensor *t, SinkFn sink, void *user) {
             fill = 0;
             memset(buffer, 0, sizeof buffer);
         }
-    } while (next_row(t, &w));
+    }
     if (fill == 0) return true;
     return checked_bytes(t->dtype, fill, &bytes) == TN_OK && sink(user, buffer, bytes);
 }
@@ -65,15 +48,11 @@ static bool to_stream(void *user, const void *bytes, size_t n) { return pb_write
 static bool to_file(void *user, const void *bytes, size_t n) { return file_writer_write(user, bytes, n) == TN_OK; }
 
 static bool put_strings(pb_ostream_t *out, const Tensor *t) {
-    if (tensor_count(t) == 0) return true;
-    Walk w = {.offset = t->offset};
-    int64_t row = t->rank ? t->dims[t->rank - 1] : 1, stride = t->rank ? t->strides[t->rank - 1] : 1;
-    do {
-        for (int64_t i = 0; i < row; i++) {
-            Str text = rc_string_get(((RcString *const *)t->data)[w.offset + i * stride]);
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r);)
+        for (int64_t i = 0; i < r.n; i++) {
+            Str text = rc_string_get(((RcString *const *)t->data)[r.offset + i * r.stride]);
             if (!proto_put_text(out, onnx_TensorProto_string_data_tag, text)) return false;
         }
-    } while (next_row(t, &w));
     return true;
 }
 
