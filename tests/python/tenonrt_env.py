@@ -4,7 +4,7 @@ import os
 import sys
 import unittest
 
-from harness import BUILD, ROOT, SKIPPED, scratch  # noqa: F401
+from harness import BUILD, ROOT, SKIPPED
 
 PACKAGE = os.path.join(BUILD, "python")
 PRELOAD = os.environ.get("TENON_PRELOAD")
@@ -20,8 +20,16 @@ def environment():
     return env
 
 
+def thread_sanitizer():
+    with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
+        return any(line.startswith("TENON_SANITIZE") and line.rstrip().endswith("=thread") for line in file)
+
+
 def enter():
     """Call before importing tenonrt: leaves with 77 where it is not built, begins anew under the sanitizer's runtime."""
+    if thread_sanitizer():
+        print("SKIPPED: the thread sanitizer cannot be loaded into Python")
+        sys.exit(SKIPPED)
     if not os.path.exists(os.path.join(PACKAGE, "tenonrt", "_tenon.abi3.so")):
         print("SKIPPED: the Python package is not built (no Python headers?)")
         sys.exit(SKIPPED)

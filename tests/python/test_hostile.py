@@ -97,7 +97,8 @@ def wire_files():
     yield "wrong_wire_type", b"\x38\x01" + model_bytes(identity())
     yield "field_zero", b"\x02\x01a" + model_bytes(identity())
     yield "deep_unknown_groups", model_bytes(identity(), extra=b"\xa3\x06" * 5000)
-    yield "bad_utf8", model_bytes(identity(nodes=node(b"Identity", [b"x"], [b"\xff\xfe"]), extra=block(12, value_info(b"\xff\xfe"))))
+    bad = b"\xff\xfe"
+    yield "bad_utf8", model_bytes(identity(nodes=node(b"Identity", [b"x"], [bad]), extra=block(12, value_info(bad))))
 
 
 def tensor_files():
@@ -160,7 +161,8 @@ def reference_attribute(name):
 
 def graph_files():
     two = [b"x"], [b"y"]
-    yield "cycle", model_bytes(identity(nodes=node(b"Add", [b"x", b"b"], [b"a"]) + node(b"Neg", [b"a"], [b"b"]) + node(b"Neg", [b"a"], [b"y"])))
+    ring = node(b"Add", [b"x", b"b"], [b"a"]) + node(b"Neg", [b"a"], [b"b"])
+    yield "cycle", model_bytes(identity(nodes=ring + node(b"Neg", [b"a"], [b"y"])))
     yield "self_loop", model_bytes(identity(nodes=node(b"Add", [b"x", b"y"], [b"y"])))
     yield "undefined_input", model_bytes(identity(nodes=node(b"Neg", [b"nobody"], [b"y"])))
     yield "defined_twice", model_bytes(identity(nodes=node(b"Neg", *two) + node(b"Abs", *two)))
@@ -178,15 +180,9 @@ def graph_files():
     yield "opset_2_31", model_bytes(identity(), opset=2**31)
     yield "no_opset", number(1, 8) + block(7, identity())
     yield "output_never_made", model_bytes(identity(nodes=node(b"Neg", [b"x"], [b"z"])))
-    yield "shape_contradicts", model_bytes(identity(nodes=node(b"Unsqueeze", [b"x", b"a"], [b"y"]), initializer=tensor(b"a", [1], 7, bytes(8))))
     yield "no_graph", number(1, 8)
-    function = helper.make_function("d", "F", ["a"], ["b"], [helper.make_node("F", ["a"], ["b"], domain="d")], [helper.make_opsetid("d", 1)])
-    other = [helper.make_function("d", n, ["a"], ["b"], [helper.make_node(m, ["a"], ["b"], domain="d")], [helper.make_opsetid("d", 1)])
-             for n, m in (("F", "G"), ("G", "F"))]  # fmt: skip
-    domain = block(8, block(1, b"d") + number(2, 1))
-    call = identity(nodes=block(1, helper.make_node("F", ["x"], ["y"], domain="d").SerializeToString()))
-    yield "function_recursion", model_bytes(call, extra=domain + block(25, function.SerializeToString()))
-    yield "mutual_recursion", model_bytes(call, extra=domain + b"".join(block(25, f.SerializeToString()) for f in other))
+    yield "function_recursion", functions({"F": ["F"]}, "F")
+    yield "mutual_recursion", functions({"F": ["G"], "G": ["F"]}, "F")
     yield "nested_10000", nested_ifs(10000)
     yield "functions_2_60", doubling_functions(60)
 
@@ -195,22 +191,28 @@ def nested_ifs(depth):
     """Written by hand: protobuf's own code gives up at a depth of 100."""
     graph = node(b"Neg", [b"x"], [b"o"]) + block(12, value_info(b"o"))
     for _ in range(depth):
-        attributes = b"".join(block(5, block(1, name) + number(20, 5) + block(6, graph if name == b"then_branch" else b"")) for name in (b"then_branch", b"else_branch"))
+        branches = (b"then_branch", graph), (b"else_branch", b"")
+        attributes = b"".join(block(5, block(1, name) + number(20, 5) + block(6, body)) for name, body in branches)
         graph = node(b"If", [b"c"], [b"o"], attributes) + block(12, value_info(b"o"))
-    top = graph.replace(b"", b"", 0) + node(b"Neg", [b"o"], [b"y"]) + block(11, value_info(b"x")) + block(11, value_info(b"c", (), 9)) + block(12, value_info(b"y"))
-    return model_bytes(top)
+    inputs = block(11, value_info(b"x")) + block(11, value_info(b"c", (), 9))
+    return model_bytes(graph + node(b"Neg", [b"o"], [b"y"]) + inputs + block(12, value_info(b"y")))
+
+
+def functions(calls, first):
+    """A model that calls `first`; each function is a chain of calls, "Neg" being ONNX's own."""
+    parts = [block(8, block(1, b"d") + number(2, 1))]
+    for name, chain in calls.items():
+        names = ["a", *(f"m{i}" for i in range(len(chain) - 1)), "b"]
+        nodes = [helper.make_node(op, [names[i]], [names[i + 1]], domain="" if op == "Neg" else "d") for i, op in enumerate(chain)]
+        opsets = [helper.make_opsetid("d", 1), helper.make_opsetid("", 17)]
+        parts.append(block(25, helper.make_function("d", name, ["a"], ["b"], nodes, opsets).SerializeToString()))
+    call = helper.make_node(first, ["x"], ["y"], domain="d").SerializeToString()
+    return model_bytes(identity(nodes=block(1, call)), extra=b"".join(parts))
 
 
 def doubling_functions(levels):
     """Inlining them all would make 2^levels nodes."""
-    functions = []
-    for k in range(levels):
-        inner = helper.make_node(f"F{k - 1}", ["a"], ["m"], domain="d") if k else helper.make_node("Neg", ["a"], ["m"])
-        again = helper.make_node(f"F{k - 1}", ["m"], ["b"], domain="d") if k else helper.make_node("Neg", ["m"], ["b"])
-        opsets = [helper.make_opsetid("d", 1), helper.make_opsetid("", 17)]
-        functions.append(helper.make_function("d", f"F{k}", ["a"], ["b"], [inner, again], opsets))
-    call = identity(nodes=block(1, helper.make_node(f"F{levels - 1}", ["x"], ["y"], domain="d").SerializeToString()))
-    return model_bytes(call, extra=block(8, block(1, b"d") + number(2, 1)) + b"".join(block(25, f.SerializeToString()) for f in functions))
+    return functions({f"F{k}": [f"F{k - 1}"] * 2 if k else ["Neg"] * 2 for k in range(levels)}, f"F{levels - 1}")
 
 
 # ---- files that may load, but must not cost -----------------------------------------------------------------------
@@ -218,17 +220,20 @@ def doubling_functions(levels):
 
 def costly_files():
     def chain(nodes, initializer=()):
-        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", f32, [2])],
-                                  [helper.make_tensor_value_info("y", f32, None)], list(initializer))  # fmt: skip
+        x, y = helper.make_tensor_value_info("x", f32, [2]), helper.make_tensor_value_info("y", f32, None)
+        graph = helper.make_graph(nodes, "g", [x], [y], list(initializer))
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
     huge = helper.make_tensor("s", TensorProto.INT64, [3], [2**20, 2**20, 2**10])
-    fill = helper.make_node("ConstantOfShape", ["s"], ["c"])
-    yield "constant_of_a_petabyte", chain([fill, helper.make_node("ReduceSum", ["c"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])], [huge])
+    fill, total = helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("ReduceSum", ["c"], ["r"])
+    yield "constant_of_a_petabyte", chain([fill, total, helper.make_node("Add", ["x", "r"], ["y"])], [huge])
     doubling = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(60)]
     yield "doubling_60_times", chain([helper.make_node("Identity", ["x"], ["v0"]), *doubling, helper.make_node("Neg", ["v60"], ["y"])])
     limits = [helper.make_tensor(n, TensorProto.INT64, [], [v]) for n, v in (("a", 0), ("b", 2**62), ("d", 1))]
     yield "endless_range", chain([helper.make_node("Range", ["a", "b", "d"], ["r"]), helper.make_node("Cast", ["r"], ["y"], to=1)], limits)
+    # What inference finds is believed, not what a file declares.
+    unsqueeze = node(b"Unsqueeze", [b"x", b"a"], [b"y"])
+    yield "shape_contradicts", model_bytes(identity(nodes=unsqueeze, initializer=tensor(b"a", [1], 7, bytes(8))))
     yield "unknown_fields", model_bytes(identity(), extra=number(1000, 7) * 2_000_000)
     yield "same_field_again", model_bytes(identity()) + number(1, 8) * 2_000_000
     yield "many_unpacked", add_with(tensor(b"w", [2], more=number(5, 1) * 2_000_000))

@@ -12,12 +12,12 @@ import tenonrt_env
 tenonrt_env.enter()
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from harness import ROOT  # noqa: E402
+from harness import ROOT, scratch  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 from PIL import Image  # noqa: E402
 
 EXAMPLES = os.path.join(ROOT, "examples", "python")
-FOLDER = tenonrt_env.scratch("tenonrt_examples")
+FOLDER = scratch("tenonrt_examples")
 
 
 def example(name, *arguments):

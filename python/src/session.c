@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: one runs at a time; the package keeps a few for each InferenceSession. */
+#include "tenon_int.h"
+
+#include <string.h>
+
+static tn_session *session_of(PyObject *self) { return ((SessionObject *)self)->session; }
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+
+static tn_status create(ModelObject *model, const char *const *names, size_t n, int max_plans, tn_session **session) {
+    tn_session_options options = {.outputs = names, .n_outputs = n, .max_plans = max_plans};
+    tn_status status;
+    model->users++;
+    Py_BEGIN_ALLOW_THREADS status = tn_session_create(model->model, &options, session);
+    Py_END_ALLOW_THREADS model->users--;
+    return status;
+}
+
+static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *words[] = {"model", "outputs", "max_plans", NULL};
+    ModelObject *model;
+    PyObject *outputs = NULL;
+    int max_plans = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!i", words, py_model_type, &model, &PyTuple_Type, &outputs,
+                                     &max_plans))
+        return NULL;
+    Py_ssize_t n = outputs ? PyTuple_Size(outputs) : 0;
+    SessionObject *self = (SessionObject *)PyType_GenericAlloc(type, 0);
+    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
+    bool ready = self && names;
+    if (self && !names) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ready && i < n; i++)
+        ready = (names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(outputs, i), NULL));
+    if (ready) {
+        tn_status status = create(model, names, (size_t)n, max_plans, &self->session);
+        if (status != TN_OK) py_raise_status(status);
+        ready = status == TN_OK;
+    }
+    PyMem_Free(names);
+    if (!ready) {
+        Py_XDECREF(self);
+        return NULL;
+    }
+    self->model = (ModelObject *)Py_NewRef(model);
+    model->users++;
+    return (PyObject *)self;
+}
+
+static void session_dealloc(PyObject *object) {
+    SessionObject *self = (SessionObject *)object;
+    tn_session_release(self->session);
+    if (self->model) self->model->users--;
+    Py_XDECREF(self->model);
+    py_free_object(object);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+/* One run's tensors. Those made here for the call are released after it; the arrays behind them live in `inputs`. */
+typedef struct Call {
+    Py_ssize_t n_in, n_out;
+    const tn_tensor **in;
+    tn_tensor **made, **out;
+    bool *given;
+    tn_context *context;
+} Call;
+
+static int call_init(Call *c, ContextObject *context, PyObject *inputs, PyObject *outputs, size_t n_out) {
+    *c = (Call){.n_in = PyTuple_Size(inputs), .n_out = (Py_ssize_t)n_out, .context = context->context};
+    c->in = PyMem_Calloc((size_t)c->n_in + 1, sizeof *c->in);
+    c->made = PyMem_Calloc((size_t)c->n_in + 1, sizeof *c->made);
+    c->out = PyMem_Calloc(n_out + 1, sizeof *c->out);
+    c->given = PyMem_Calloc(n_out + 1, sizeof *c->given);
+    if (!c->in || !c->made || !c->out || !c->given) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (outputs != Py_None && PyTuple_Size(outputs) != c->n_out) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "there are %zd outputs", c->n_out);
+        return -1;
+    }
+    return 0;
+}
+
+static void call_free(Call *c) {
+    for (Py_ssize_t i = 0; c->made && i < c->n_in; i++) tn_tensor_release(c->made[i]);
+    for (Py_ssize_t i = 0; c->out && i < c->n_out; i++)
+        if (c->given && !c->given[i]) tn_tensor_release(c->out[i]);
+    PyMem_Free(c->in);
+    PyMem_Free(c->made);
+    PyMem_Free(c->out);
+    PyMem_Free(c->given);
+}
+
+static int call_bind(Call *c, PyObject *inputs, PyObject *outputs) {
+    for (Py_ssize_t i = 0; i < c->n_in; i++) {
+        PyObject *item = PyTuple_GetItem(inputs, i);
+        if (item == Py_None) continue;
+        if (PyObject_TypeCheck(item, py_tensor_type)) {
+            c->in[i] = ((TensorObject *)item)->tensor;
+            continue;
+        }
+        if (!(c->made[i] = py_tensor_from_array(c->context, item, TN_UNDEFINED, false, NULL))) return -1;
+        c->in[i] = c->made[i];
+    }
+    for (Py_ssize_t i = 0; outputs != Py_None && i < c->n_out; i++) {
+        PyObject *item = PyTuple_GetItem(outputs, i);
+        if (item == Py_None) continue;
+        if (!PyObject_TypeCheck(item, py_tensor_type) || ((TensorObject *)item)->readonly) {
+            PyErr_SetString(PyExc_TypeError, "an output has to be a tensor that may be written");
+            return -1;
+        }
+        c->out[i] = ((TensorObject *)item)->tensor;
+        c->given[i] = true;
+    }
+    return 0;
+}
+
+static PyObject *call_results(Call *c, PyObject *outputs) {
+    PyObject *list = PyList_New(c->n_out);
+    for (Py_ssize_t i = 0; list && i < c->n_out; i++) {
+        tn_tensor *result = c->out[i];
+        if (!c->given[i]) c->out[i] = NULL; /* the object's now */
+        PyObject *object = c->given[i] ? Py_NewRef(PyTuple_GetItem(outputs, i)) : py_tensor_object(result, false);
+        if (!object || PyList_SetItem(list, i, object) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *session_run(PyObject *object, PyObject *args, PyObject *kwargs) {
+    static char *words[] = {"context", "inputs", "outputs", "timeout_ns", "profile", NULL};
+    SessionObject *self = (SessionObject *)object;
+    ContextObject *context;
+    PyObject *inputs, *outputs = Py_None, *results = NULL;
+    unsigned long long timeout = 0;
+    int profile = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|OKp", words, py_context_type, &context, &PyTuple_Type, &inputs,
+                                     &outputs, &timeout, &profile))
+        return NULL;
+    if (self->running) return py_raise_text(TN_STATE, "the session is running in another thread");
+    self->running = true;
+    Call call;
+    if (call_init(&call, context, inputs, outputs, tn_session_n_outputs(self->session)) == 0 &&
+        call_bind(&call, inputs, outputs) == 0) {
+        tn_run_options options = {.timeout_ns = timeout, .profile = profile};
+        tn_status status;
+        Py_BEGIN_ALLOW_THREADS status = tn_session_run(self->session, &options, call.in, (size_t)call.n_in, call.out,
+                                                       (size_t)call.n_out);
+        Py_END_ALLOW_THREADS results = status == TN_OK ? call_results(&call, outputs) : py_raise_status(status);
+    }
+    call_free(&call);
+    self->running = false;
+    return results;
+}
+
+static PyObject *session_resize(PyObject *self, PyObject *args) {
+    PyObject *list;
+    tn_shape shapes[64];
+    int64_t dims[64][TN_MAX_RANK];
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &list)) return NULL;
+    Py_ssize_t n = PyTuple_Size(list);
+    if (n > 64) return PyErr_Format(PyExc_ValueError, "%zd shapes are too many", n);
+    if (((SessionObject *)self)->running) return py_raise_text(TN_STATE, "the session is running in another thread");
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *shape = PyTuple_GetItem(list, i);
+        shapes[i] = (tn_shape){-1, NULL};
+        if (shape == Py_None) continue;
+        if (py_dims_from(shape, &shapes[i].rank, dims[i]) < 0) return NULL;
+        shapes[i].dims = dims[i];
+    }
+    return py_none_or_raise(tn_session_resize(session_of(self), shapes, (size_t)n));
+}
+
+static PyObject *session_cancel(PyObject *self, PyObject *unused) {
+    (void)unused;
+    tn_session_cancel(session_of(self));
+    Py_RETURN_NONE;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *session_info(PyObject *self, PyObject *unused) {
+    tn_session_info i;
+    (void)unused;
+    tn_status status = tn_session_get_info(session_of(self), &i);
+    if (status != TN_OK) return py_raise_status(status);
+    return Py_BuildValue("{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K}", "n_instructions", (Py_ssize_t)i.n_instructions,
+                         "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops",
+                         i.flops, "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes",
+                         (unsigned long long)i.arena_bytes, "bound_bytes", (unsigned long long)i.bound_bytes,
+                         "plain_bytes", (unsigned long long)i.plain_bytes, "allocated_bytes",
+                         (unsigned long long)i.allocated_bytes);
+}
+
+static PyObject *session_instructions(PyObject *self, PyObject *unused) {
+    tn_session_info whole;
+    (void)unused;
+    tn_status status = tn_session_get_info(session_of(self), &whole);
+    if (status != TN_OK) return py_raise_status(status);
+    PyObject *list = PyList_New((Py_ssize_t)whole.n_instructions);
+    for (size_t i = 0; list && i < whole.n_instructions; i++) {
+        tn_instruction_info info;
+        status = tn_session_instruction(session_of(self), i, &info);
+        PyObject *dims = status != TN_OK ? py_raise_status(status)
+                         : info.rank < 0 ? Py_NewRef(Py_None)
+                                         : py_dims_tuple(info.rank, info.dims);
+        PyObject *row = NULL;
+        if (dims)
+            row = Py_BuildValue("{s:s,s:s,s:s,s:z,s:N,s:d,s:K}", "node", info.node, "op", info.op, "kernel",
+                                info.kernel, "dtype", info.dtype ? tn_dtype_name(info.dtype) : NULL, "shape", dims,
+                                "flops", info.flops, "nanoseconds", (unsigned long long)info.nanoseconds);
+        if (!row || PyList_SetItem(list, (Py_ssize_t)i, row) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyMethodDef session_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))session_run, METH_VARARGS | METH_KEYWORDS,
+     "run(context, inputs, outputs=None, timeout_ns=0, profile=False): a list of tensors. Inputs are arrays, tensors or "
+     "None; outputs tensors to fill or None."},
+    {"resize", session_resize, METH_VARARGS, "resize(shapes): plans for them; None keeps the declared shape."},
+    {"cancel", session_cancel, METH_NOARGS, "Ends the run under way, from another thread."},
+    {"info", session_info, METH_NOARGS, "Memory, FLOPs, instructions."},
+    {"instructions", session_instructions, METH_NOARGS, "What runs each op, and how long it took when profiled."},
+    {NULL},
+};
+static PyType_Slot session_slots[] = {
+    {Py_tp_doc, "Session(model, outputs=(), max_plans=0): one plan and its memory."},
+    {Py_tp_new, session_new},
+    {Py_tp_dealloc, session_dealloc},
+    {Py_tp_methods, session_methods},
+    {0, NULL},
+};
+static PyType_Spec session_spec = {"tenonrt._tenon.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT,
+                                   session_slots};
+
+int py_session_init_type(PyObject *module) { return (py_session_type = py_make_type(module, &session_spec)) ? 0 : -1; }

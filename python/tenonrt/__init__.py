@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenon from Python: onnxruntime's interface for running models, and the engine's own for reading and changing them.
+
+    import tenonrt as ort
+    session = ort.InferenceSession("model.onnx")
+    outputs = session.run(None, {"x": array})
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _tenon, capi
+from ._binding import IOBinding, OrtDevice, OrtValue, from_dlpack
+from ._errors import TenonError
+from ._model import Graph, Model, Node, StopVisit, Value, Visitor, load, visit
+from ._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+from ._session import (
+    InferenceSession,
+    ModelMetadata,
+    NodeArg,
+    get_all_providers,
+    get_available_providers,
+    get_device,
+)
+
+__version__: str = _tenon.version
+
+__all__ = [
+    "ExecutionMode", "ExecutionOrder", "Graph", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "Model",
+    "ModelMetadata", "Node", "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionOptions", "StopVisit", "TenonError",
+    "Value", "Visitor", "capi", "disable_telemetry_events", "enable_telemetry_events", "from_dlpack", "get_all_providers",
+    "get_available_providers", "get_build_info", "get_device", "get_version_string", "has_collective_ops", "load", "ops",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "visit",
+]  # fmt: skip
+
+
+def ops() -> list[tuple[str, str, str, str]]:
+    """(domain, name, kind, summary) of every op that the engine knows."""
+    return _tenon.ops()
+
+
+def get_version_string() -> str:
+    return __version__
+
+
+def get_build_info() -> str:
+    return f"Tenon {__version__}"
+
+
+def has_collective_ops() -> bool:
+    return False
+
+
+def _no_effect(*_: Any) -> None:
+    """Accepted for scripts that call it; has no effect."""
+
+
+set_default_logger_severity = set_default_logger_verbosity = set_seed = _no_effect
+disable_telemetry_events = enable_telemetry_events = _no_effect
