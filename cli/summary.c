@@ -174,9 +174,9 @@ json_t *plan_summary_json(const tn_session *session) {
     tn_session_info i;
     if (!session || tn_session_get_info(session, &i) != TN_OK || i.n_planned == 0) return json_null();
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "flops", number_json(i.flops), "instructions",
-                     (json_int_t)i.n_instructions, "planned", (json_int_t)i.n_planned, "segments", (json_int_t)i.n_segments, "arena_bytes",
-                     (json_int_t)i.arena_bytes, "bound_bytes", (json_int_t)i.bound_bytes, "plain_bytes",
-                     (json_int_t)i.plain_bytes);
+                     (json_int_t)i.n_instructions, "planned", (json_int_t)i.n_planned, "segments",
+                     (json_int_t)i.n_segments, "arena_bytes", (json_int_t)i.arena_bytes, "bound_bytes",
+                     (json_int_t)i.bound_bytes, "plain_bytes", (json_int_t)i.plain_bytes);
 }
 
 json_t *summary_json(const Show *show, const Summary *summary) {

@@ -31,8 +31,13 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+pkg_check_modules(TIFF REQUIRED IMPORTED_TARGET libtiff-4>=4.5) # TIFFOpenOptions
+pkg_check_modules(OPENJPEG REQUIRED IMPORTED_TARGET libopenjp2)
 
-# Used by the command and the examples only, never by the library.
-pkg_check_modules(POPT REQUIRED IMPORTED_TARGET popt)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
+# Used by the command and the examples only, never by the library nor by the Python package.
+if(NOT SKBUILD)
+    pkg_check_modules(POPT REQUIRED IMPORTED_TARGET popt)
+    pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+    pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
+endif()

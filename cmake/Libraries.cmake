@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # libtenon.so, libtenon.a, and an internal archive for the unit tests. All three hold the same objects.
 
-set(system_libs ${JANSSON_LINK_LIBRARIES} ${PCRE2_LINK_LIBRARIES} ${PNG_LINK_LIBRARIES} ${JPEG_LINK_LIBRARIES} m Threads::Threads ${CMAKE_DL_LIBS})
+set(system_libs ${JANSSON_LINK_LIBRARIES} ${PCRE2_LINK_LIBRARIES} ${PNG_LINK_LIBRARIES} ${JPEG_LINK_LIBRARIES}
+    ${WEBP_LINK_LIBRARIES} ${TIFF_LINK_LIBRARIES} ${OPENJPEG_LINK_LIBRARIES} m Threads::Threads ${CMAKE_DL_LIBS})
 
 add_library(tenon_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tenon_objs>)
 target_include_directories(tenon_internal PUBLIC include src ${TENON_GEN_DIR})

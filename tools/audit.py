@@ -58,9 +58,12 @@ THIRD_PARTY = {
     "pb_decode.h": ["formats"],
     "pb_encode.h": ["formats"],
     "jansson.h": ["formats"],
-    "jpeglib.h": ["ops"],
     "pcre2.h": ["ops"],
     "png.h": ["ops"],
+    "jpeglib.h": ["ops"],
+    "webp/decode.h": ["ops"],
+    "tiffio.h": ["ops"],
+    "openjpeg.h": ["ops"],
 }
 
 # .def file -> its macro, where the file or folder of a row is ({} is its name), and what in a file there asks for a
@@ -309,6 +312,9 @@ class Audit:
         folders = [f"-I{self.root / folder}" for folder in ("include", "src", "build/gen")]
         command = [os.environ.get("CC", "cc"), "-E", "-P", *folders, str(self.root / name)]
         try:
+            if "<openjpeg.h>" in text:  # the one library whose headers lie in a folder of their own
+                flags = subprocess.run(["pkg-config", "--cflags", "libopenjp2"], capture_output=True, text=True)
+                command += flags.stdout.split()
             done = subprocess.run(command, capture_output=True, text=True)
         except OSError as error:
             self.offend(name, 1, f"cannot be preprocessed: {error}")

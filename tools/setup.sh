@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 packages=(
     build-essential cmake ninja-build pkg-config clang-format clang-tidy graphviz
     libcmocka-dev libpthreadpool-dev libxxhash-dev libnanopb-dev nanopb protobuf-compiler
-    libjansson-dev libpcre2-dev libpopt-dev libpng-dev libjpeg-dev libzip-dev zlib1g-dev
+    libjansson-dev libpcre2-dev libpopt-dev libpng-dev libjpeg-dev libwebp-dev
+    libtiff-dev libopenjp2-7-dev libzip-dev zlib1g-dev
     python3-dev python3-venv
 )
 

@@ -102,7 +102,8 @@ static const uint8_t *pixel(const Image *image, int x, int y) {
     return image->rgb + 3 * (row * (size_t)image->width + column);
 }
 
-void image_sample(const Image *image, double x, double y, double rgb[3]) {
+/* The colour at a place between pixels; beyond the edge, the edge's. */
+static void image_sample(const Image *image, double x, double y, double rgb[3]) {
     int left = (int)floor(x), top = (int)floor(y);
     double fx = x - left, fy = y - top;
     const uint8_t *a = pixel(image, left, top), *b = pixel(image, left + 1, top), *c = pixel(image, left, top + 1),

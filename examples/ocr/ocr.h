@@ -21,8 +21,6 @@ typedef struct Point {
 bool image_read(const char *path, Image *image);        /* PNG or JPEG */
 bool image_write(const char *path, const Image *image); /* PNG */
 void image_free(Image *image);
-/* The colour at a place between pixels; beyond the edge, the edge's. */
-void image_sample(const Image *image, double x, double y, double rgb[3]);
 void image_draw_line(Image *image, Point a, Point b);
 /* Fills a float tensor [1,3,H,W] with a quadrilateral of the picture, `width` columns wide, the rest with zeros. The
    models want blue, green, red from -1 to 1. */

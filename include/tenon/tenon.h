@@ -57,9 +57,9 @@ TN_API const char *tn_status_text(tn_status status);
    the next failing call on this thread. */
 TN_API const char *tn_last_error(void);
 
-TN_API const char *tn_dtype_name(tn_dtype dtype);        /* "f32"; "?" for TN_UNDEFINED */
-TN_API tn_dtype tn_dtype_from_name(const char *name);    /* TN_UNDEFINED when unknown */
-TN_API int tn_dtype_bits(tn_dtype dtype);                /* 32 for TN_F32, 4 for TN_I4; 0 for TN_UNDEFINED */
+TN_API const char *tn_dtype_name(tn_dtype dtype);     /* "f32"; "?" for TN_UNDEFINED */
+TN_API tn_dtype tn_dtype_from_name(const char *name); /* TN_UNDEFINED when unknown */
+TN_API int tn_dtype_bits(tn_dtype dtype);             /* 32 for TN_F32, 4 for TN_I4; 0 for TN_UNDEFINED */
 
 /* Gives back text that a function of this library allocated (those that return `char **`). */
 TN_API void tn_free_text(char *text);
@@ -68,12 +68,12 @@ TN_API void tn_free_text(char *text);
 
 /* Zero means the default in each field. */
 typedef struct tn_context_options {
-    int threads;              /* 0: one for each processor; 1: everything on the calling thread */
-    void *pthreadpool;        /* a pthreadpool_t of the caller's, to be used instead; outlives the context */
-    tn_allocator allocator;   /* alloc NULL: the C library's. Gets all memory but what the system libraries take */
-    tn_log_fn log;            /* NULL: nothing is logged */
+    int threads;            /* 0: one for each processor; 1: everything on the calling thread */
+    void *pthreadpool;      /* a pthreadpool_t of the caller's, to be used instead; outlives the context */
+    tn_allocator allocator; /* alloc NULL: the C library's. Gets all memory but what the system libraries take */
+    tn_log_fn log;          /* NULL: nothing is logged */
     void *log_user;
-    tn_log_level log_level;   /* messages above this level are not made; default TN_LOG_ERROR */
+    tn_log_level log_level; /* messages above this level are not made; default TN_LOG_ERROR */
     tn_limits limits;
 } tn_context_options;
 
@@ -97,10 +97,10 @@ TN_API void tn_tensor_release(tn_tensor *tensor);
 
 TN_API tn_dtype tn_tensor_dtype(const tn_tensor *tensor);
 TN_API int tn_tensor_rank(const tn_tensor *tensor);
-TN_API const int64_t *tn_tensor_dims(const tn_tensor *tensor);  /* tn_tensor_rank of them */
-TN_API int64_t tn_tensor_count(const tn_tensor *tensor);        /* elements */
-TN_API size_t tn_tensor_bytes(const tn_tensor *tensor);         /* elements under 8 bits are packed, first one lowest */
-TN_API void *tn_tensor_data(const tn_tensor *tensor);           /* NULL for strings and for tensors without elements */
+TN_API const int64_t *tn_tensor_dims(const tn_tensor *tensor); /* tn_tensor_rank of them */
+TN_API int64_t tn_tensor_count(const tn_tensor *tensor);       /* elements */
+TN_API size_t tn_tensor_bytes(const tn_tensor *tensor);        /* elements under 8 bits are packed, first one lowest */
+TN_API void *tn_tensor_data(const tn_tensor *tensor);          /* NULL for strings and for tensors without elements */
 /* Element i of a tensor of strings; text may contain NUL. TN_OUT_OF_RANGE, TN_INVALID_ARGUMENT. */
 TN_API tn_status tn_tensor_get_string(const tn_tensor *tensor, int64_t i, const char **text, size_t *length);
 TN_API tn_status tn_tensor_set_string(tn_tensor *tensor, int64_t i, const char *text, size_t length);
@@ -136,12 +136,12 @@ TN_API tn_status tn_tensor_save(const tn_tensor *tensor, const char *path, const
 /* How far two tensors are apart. Floats are compared to the scale of `want`, its largest finite magnitude below 1e30:
    |got - want| <= atol + rtol * scale, infinities and NaNs by position; all else exactly. */
 typedef struct tn_difference {
-    bool same;            /* within the tolerance */
-    double largest;       /* largest absolute difference */
+    bool same;      /* within the tolerance */
+    double largest; /* largest absolute difference */
     double scale;
-    int64_t at;           /* flat index of the largest difference, -1 when none */
-    int64_t n_wrong;      /* elements outside */
-    char why[160];        /* "" or one line: shapes differ ..., "nan at 12" */
+    int64_t at;      /* flat index of the largest difference, -1 when none */
+    int64_t n_wrong; /* elements outside */
+    char why[160];   /* "" or one line: shapes differ ..., "nan at 12" */
 } tn_difference;
 TN_API tn_difference tn_tensor_compare(const tn_tensor *got, const tn_tensor *want, double rtol, double atol);
 
@@ -168,11 +168,11 @@ typedef struct tn_value_info {
     const char *name;
     tn_value_kind kind;
     tn_dtype dtype;
-    int rank;                            /* -1: not known */
-    int64_t dims[TN_MAX_RANK];           /* -1: not known, or depends on the inputs' sizes */
-    const char *dim_text[TN_MAX_RANK];   /* "3", "batch", "batch*2", "?" */
-    bool has_default;                    /* an input that need not be given */
-    const char *type;                    /* as docs/ir.md spells it: "f32[batch,3]", "seq(f32[*])"; "?" when not known */
+    int rank;                          /* -1: not known */
+    int64_t dims[TN_MAX_RANK];         /* -1: not known, or depends on the inputs' sizes */
+    const char *dim_text[TN_MAX_RANK]; /* "3", "batch", "batch*2", "?" */
+    bool has_default;                  /* an input that need not be given */
+    const char *type;                  /* as docs/ir.md spells it: "f32[batch,3]", "seq(f32[*])"; "?" when not known */
 } tn_value_info;
 TN_API size_t tn_model_n_inputs(const tn_model *model);
 TN_API size_t tn_model_n_outputs(const tn_model *model);
@@ -215,11 +215,11 @@ TN_API tn_status tn_session_output_bytes(const tn_session *session, size_t i, si
 
 typedef struct tn_instruction_info {
     size_t index;
-    const char *node;     /* its name in the model */
-    const char *op;       /* "Conv" */
-    const char *kernel;   /* what runs it: "reference_any", "view", "raster", "folded" */
-    tn_dtype dtype;       /* of the first result */
-    int rank;             /* likewise; -1 when not known */
+    const char *node;   /* its name in the model */
+    const char *op;     /* "Conv" */
+    const char *kernel; /* what runs it: "reference_any", "view", "raster", "folded" */
+    tn_dtype dtype;     /* of the first result */
+    int rank;           /* likewise; -1 when not known */
     int64_t dims[TN_MAX_RANK];
     double flops;
     uint64_t nanoseconds; /* of the last run when profiled; 0 else */
@@ -229,13 +229,12 @@ typedef struct tn_instruction_info {
 typedef enum tn_action { TN_CONTINUE, TN_SKIP_OP /* before only */, TN_STOP /* run returns TN_CANCELLED */ } tn_action;
 
 typedef struct tn_run_options {
-    uint64_t timeout_ns;      /* 0: none. TN_DEADLINE when it passes; checked inside loops and long kernels */
+    uint64_t timeout_ns; /* 0: none. TN_DEADLINE when it passes; checked inside loops and long kernels */
     tn_action (*before)(void *user, const tn_instruction_info *instruction);
     /* `outputs` are the op's results, valid during the call. */
-    tn_action (*after)(void *user, const tn_instruction_info *instruction, tn_tensor *const *outputs,
-                       size_t n_outputs);
+    tn_action (*after)(void *user, const tn_instruction_info *instruction, tn_tensor *const *outputs, size_t n_outputs);
     void *user;
-    bool profile;             /* measure each instruction */
+    bool profile; /* measure each instruction */
 } tn_run_options;
 
 /* Runs. `inputs` are in the model's order (a NULL takes the input's default); `outputs[i]` on entry is NULL, then a
@@ -250,14 +249,14 @@ TN_API void tn_session_cancel(tn_session *session);
 /* What the session takes and does. Bytes are 0 before the first plan. */
 typedef struct tn_session_info {
     size_t n_instructions;
-    size_t n_segments;      /* parts planned one after the other since sizes depend on contents; 1: planned at once */
-    size_t n_planned;       /* instructions planned so far; the others wait for sizes that depend on contents */
-    bool planned;           /* all of them */
-    double flops;           /* of what is planned, one run */
-    uint64_t weight_bytes;  /* constants, mapped ones included */
-    uint64_t arena_bytes;   /* intermediate memory as planned */
-    uint64_t bound_bytes;   /* the largest sum of sizes live at once: no plan can take less */
-    uint64_t plain_bytes;   /* the same without views and in-place results, in the model's own order */
+    size_t n_segments;        /* parts planned one after the other since sizes depend on contents; 1: planned at once */
+    size_t n_planned;         /* instructions planned so far; the others wait for sizes that depend on contents */
+    bool planned;             /* all of them */
+    double flops;             /* of what is planned, one run */
+    uint64_t weight_bytes;    /* constants, mapped ones included */
+    uint64_t arena_bytes;     /* intermediate memory as planned */
+    uint64_t bound_bytes;     /* the largest sum of sizes live at once: no plan can take less */
+    uint64_t plain_bytes;     /* the same without views and in-place results, in the model's own order */
     uint64_t allocated_bytes; /* what the session holds now */
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
@@ -266,12 +265,12 @@ TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_
 /* ---- ops ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tn_op_info {
-    const char *domain;   /* "" for ONNX's own */
+    const char *domain; /* "" for ONNX's own */
     const char *name;
-    const char *kind;     /* "atomic", "deformable", "composite", "host" */
+    const char *kind; /* "atomic", "deformable", "composite", "host" */
     const char *summary;
-    const char *types;    /* element types of the first operand: "f32 f64 i8 ..." */
-    const char *kernels;  /* what runs it: "regions", "reference_any", ... */
+    const char *types;   /* element types of the first operand: "f32 f64 i8 ..." */
+    const char *kernels; /* what runs it: "regions", "reference_any", ... */
 } tn_op_info;
 TN_API size_t tn_n_ops(void);
 TN_API tn_status tn_op(size_t i, tn_op_info *info); /* sorted by domain and name; strings live as long as the thread's

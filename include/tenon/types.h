@@ -40,11 +40,11 @@ typedef enum tn_dtype {
 
 /* Bounds on what a model may make the engine spend. Zero in a field means its default. */
 typedef struct tn_limits {
-    uint64_t max_bytes;        /* bytes of one tensor, and of all intermediate memory of one session; default 16 GiB */
-    uint64_t max_nodes;        /* nodes of a model, nested graphs and inlined functions included; default 16 million */
-    uint32_t max_nesting;      /* depth of nested graphs, functions and messages; default 64 */
-    uint64_t max_fold_bytes;   /* bytes that one constant computed ahead of time may have; default 64 MiB */
-    uint64_t max_loop_trips;   /* iterations of one Loop or Scan; default 2^31 */
+    uint64_t max_bytes;      /* bytes of one tensor, and of all intermediate memory of one session; default 16 GiB */
+    uint64_t max_nodes;      /* nodes of a model, nested graphs and inlined functions included; default 16 million */
+    uint32_t max_nesting;    /* depth of nested graphs, functions and messages; default 64 */
+    uint64_t max_fold_bytes; /* bytes that one constant computed ahead of time may have; default 64 MiB */
+    uint64_t max_loop_trips; /* iterations of one Loop or Scan; default 2^31 */
 } tn_limits;
 
 /* Where memory comes from. `alloc` returns memory aligned to `align` (a power of two) or NULL; `free` gets the size

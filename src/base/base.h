@@ -14,10 +14,10 @@
 
 /* ---- status and diagnostics (diag.c) ------------------------------------------------------------------------- */
 
-#define TRY(expr)                                                                                                    \
-    do {                                                                                                             \
-        tn_status try_status_ = (expr);                                                                              \
-        if (try_status_ != TN_OK) return try_status_;                                                                \
+#define TRY(expr)                                     \
+    do {                                              \
+        tn_status try_status_ = (expr);               \
+        if (try_status_ != TN_OK) return try_status_; \
     } while (0)
 
 /* Starts this thread's diagnostics anew with one message and returns `code`. The message says what is wrong and what
@@ -61,11 +61,11 @@ tn_status checked_bytes(tn_dtype dtype, int64_t count, size_t *bytes);
 
 /* ---- element types (dtype.c) --------------------------------------------------------------------------------- */
 
-int dtype_bits(tn_dtype dtype);         /* 0 for TN_UNDEFINED and numbers that are no type */
-int dtype_size(tn_dtype dtype);         /* whole bytes of one element; 0 for types under 8 bits */
-const char *dtype_name(tn_dtype dtype); /* "f32" ...; "?" for TN_UNDEFINED */
+int dtype_bits(tn_dtype dtype);                            /* 0 for TN_UNDEFINED and numbers that are no type */
+int dtype_size(tn_dtype dtype);                            /* whole bytes of one element; 0 for types under 8 bits */
+const char *dtype_name(tn_dtype dtype);                    /* "f32" ...; "?" for TN_UNDEFINED */
 tn_dtype dtype_from_name(const char *name, size_t length); /* TN_UNDEFINED when there is none */
-bool dtype_is_float(tn_dtype dtype);    /* any IEEE or reduced float, not complex */
+bool dtype_is_float(tn_dtype dtype);                       /* any IEEE or reduced float, not complex */
 bool dtype_is_signed_int(tn_dtype dtype);
 bool dtype_is_unsigned_int(tn_dtype dtype); /* BOOL not included */
 bool dtype_is_complex(tn_dtype dtype);
@@ -119,26 +119,26 @@ typedef struct Buffer {
 
 /* 64-byte aligned zeroed memory, one reference. */
 tn_status buffer_new(const Allocator *a, size_t size, Buffer **out);
-tn_status buffer_borrow(const Allocator *a, void *data, size_t size, void (*release)(void *, void *, size_t), void *user,
-                        Buffer **out);
+tn_status buffer_borrow(const Allocator *a, void *data, size_t size, void (*release)(void *, void *, size_t),
+                        void *user, Buffer **out);
 Buffer *buffer_ref(Buffer *buffer); /* NULL is passed through */
 void buffer_unref(Buffer *buffer);  /* NULL is ignored */
 
 /* ---- containers (vec.c, map.c, str.c) ------------------------------------------------------------------------ */
 
 /* A growable array on an allocator: `VEC(int) v = {0}; TRY(vec_push(alloc, &v, 3));`. `vec_free` gives it back. */
-#define VEC(T)                                                                                                       \
-    struct {                                                                                                         \
-        T *data;                                                                                                     \
-        size_t len, cap;                                                                                             \
+#define VEC(T)           \
+    struct {             \
+        T *data;         \
+        size_t len, cap; \
     }
 tn_status vec_reserve_(const Allocator *a, void **data, size_t *cap, size_t want, size_t size);
 #define vec_reserve(a, v, n) vec_reserve_((a), (void **)&(v)->data, &(v)->cap, (n), sizeof *(v)->data)
-#define vec_push(a, v, ...)                                                                                          \
-    ((v)->len < (v)->cap || vec_reserve((a), (v), (v)->len + 1) == TN_OK                                             \
-         ? ((v)->data[(v)->len++] = (__VA_ARGS__), TN_OK)                                                            \
+#define vec_push(a, v, ...)                                              \
+    ((v)->len < (v)->cap || vec_reserve((a), (v), (v)->len + 1) == TN_OK \
+         ? ((v)->data[(v)->len++] = (__VA_ARGS__), TN_OK)                \
          : TN_OUT_OF_MEMORY)
-#define vec_free(a, v)                                                                                               \
+#define vec_free(a, v) \
     (mem_free((a), (v)->data, (v)->cap * sizeof *(v)->data), (v)->data = NULL, (v)->len = (v)->cap = 0)
 
 /* Text that need not end in NUL and may contain it. */
@@ -167,8 +167,8 @@ typedef struct Map {
     size_t n_slots;
 } Map;
 void map_init(Map *map, const Allocator *allocator);
-void *map_get(const Map *map, Str key);                  /* NULL when absent */
-tn_status map_set(Map *map, Str key, void *value);       /* replaces; value is not NULL */
+void *map_get(const Map *map, Str key);            /* NULL when absent */
+tn_status map_set(Map *map, Str key, void *value); /* replaces; value is not NULL */
 void map_remove(Map *map, Str key);
 void map_free(Map *map);
 /* The key nearest to a misspelt one (edit distance at most 1/3 of its length), or NULL. For "did you mean". */

@@ -8,10 +8,10 @@ typedef struct Evaluator {
     KernelHost host; /* first: a host pointer is an Evaluator pointer */
     Context *ctx;
     Arena *scratch;
-    Tensor *values;             /* by value id; NULL when only one node runs */
+    Tensor *values; /* by value id; NULL when only one node runs */
     bool *have;
-    Tensor *allocated;          /* results of the node that runs now */
-    struct NestedRun *nested;   /* results of nested graphs of the node that runs now */
+    Tensor *allocated;        /* results of the node that runs now */
+    struct NestedRun *nested; /* results of nested graphs of the node that runs now */
     int depth;
 } Evaluator;
 
@@ -69,8 +69,15 @@ static tn_status make_results(Evaluator *e, const Node *node, const InferValue *
 
 static tn_status run_reference(Evaluator *e, const Node *node, const Tensor *const *in, Tensor *out) {
     if (!node->op->reference) return fail(TN_UNSUPPORTED, "the op has no reference kernel");
-    KernelCtx c = {.node = node, .n_in = (int)node->n_operands, .n_out = (int)node->n_results, .in = in, .out = out,
-                   .context = e->ctx, .pool = e->ctx->pool, .scratch = e->scratch, .host = &e->host};
+    KernelCtx c = {.node = node,
+                   .n_in = (int)node->n_operands,
+                   .n_out = (int)node->n_results,
+                   .in = in,
+                   .out = out,
+                   .context = e->ctx,
+                   .pool = e->ctx->pool,
+                   .scratch = e->scratch,
+                   .host = &e->host};
     e->allocated = out;
     TRY(node->op->reference(&c));
     for (uint32_t i = 0; i < node->n_results; i++)
@@ -221,17 +228,17 @@ static tn_status host_run_graph(KernelHost *host, const Graph *graph, const Tens
 tn_status eval_graph(Context *ctx, const Graph *graph, const Tensor *const *inputs, Tensor *outputs) {
     Arena scratch;
     arena_init(&scratch, &ctx->allocator);
-    Evaluator e = {.host = {.alloc_output = host_alloc, .give_output = host_give, .run_graph = host_run_graph}, .ctx = ctx, .scratch = &scratch};
+    Evaluator e = {.host = {.alloc_output = host_alloc, .give_output = host_give, .run_graph = host_run_graph},
+                   .ctx = ctx,
+                   .scratch = &scratch};
     size_t n = graph->model->n_values + 1;
     e.values = arena_array(&scratch, Tensor, n);
     e.have = arena_array(&scratch, bool, n);
     tn_status status = e.values && e.have ? TN_OK : TN_OUT_OF_MEMORY;
     for (size_t i = 0; status == TN_OK && i < graph->inputs.len; i++) {
         const Tensor *t = inputs[i] ? inputs[i] : graph_input_default(graph, i);
-        if (!t)
-            status = fail(TN_INVALID_ARGUMENT, "input \"%s\" is missing", graph->inputs.data[i]->name.s);
-        else
-            bind(&e, graph->inputs.data[i], t, false);
+        if (!t) status = fail(TN_INVALID_ARGUMENT, "input \"%s\" is missing", graph->inputs.data[i]->name.s);
+        else bind(&e, graph->inputs.data[i], t, false);
     }
     if (status == TN_OK) status = walk(&e, graph, outputs);
     if (e.values && e.have) drop_graph(&e, graph);

@@ -23,19 +23,27 @@ typedef int64_t Dim;
 static inline bool dim_is_const(Dim d) { return d >= DIM_EXPR_END; }
 
 typedef enum DimOp {
-    DIM_SYMBOL, DIM_ADD, DIM_SUB, DIM_MUL, DIM_FLOORDIV, DIM_CEILDIV, DIM_MOD, DIM_MIN, DIM_MAX
+    DIM_SYMBOL,
+    DIM_ADD,
+    DIM_SUB,
+    DIM_MUL,
+    DIM_FLOORDIV,
+    DIM_CEILDIV,
+    DIM_MOD,
+    DIM_MIN,
+    DIM_MAX
 } DimOp;
 typedef struct DimExpr {
     DimOp op;
     uint16_t depth, size; /* of the expression as a tree; bounded, so recursion over it is safe */
-    Dim a, b; /* operands; unused for a symbol */
-    Str name; /* of a symbol */
+    Dim a, b;             /* operands; unused for a symbol */
+    Str name;             /* of a symbol */
 } DimExpr;
 typedef struct DimTable {
     Arena *arena;
     VEC(DimExpr) exprs;
-    Map symbols;         /* name -> index + 1 */
-    uint32_t *slots;     /* hash of expressions */
+    Map symbols;     /* name -> index + 1 */
+    uint32_t *slots; /* hash of expressions */
     size_t n_slots;
 } DimTable;
 
@@ -77,8 +85,8 @@ typedef struct Shape {
     int32_t rank;
     Dim dims[TN_MAX_RANK];
 } Shape;
-bool shape_equal(const Shape *a, const Shape *b);     /* same rank, same dims; unknown equals unknown */
-bool shape_is_known(const Shape *s);                  /* every dim is a constant >= 0 */
+bool shape_equal(const Shape *a, const Shape *b); /* same rank, same dims; unknown equals unknown */
+bool shape_is_known(const Shape *s);              /* every dim is a constant >= 0 */
 Shape shape_make(int rank, const int64_t *dims);
 Shape shape_unknown(void);
 
@@ -152,11 +160,11 @@ static inline Object *object_of(const Tensor *t) { return (Object *)t->data; }
 tn_status tensor_keep(Context *ctx, const Tensor *from, Tensor *out);
 
 int64_t tensor_count(const Tensor *t);
-bool tensor_is_dense(const Tensor *t);                 /* row-major without gaps */
+bool tensor_is_dense(const Tensor *t);                                           /* row-major without gaps */
 void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims); /* strides, offset 0; no data */
 /* A dense tensor on a fresh buffer: TN_LIMIT beyond max_bytes. */
 tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
-void tensor_release(Tensor *t);                        /* drops the buffer; strings drop their references */
+void tensor_release(Tensor *t); /* drops the buffer; strings drop their references */
 /* The elements of any reading in row-major order, in runs as long as its strides allow: all of a dense one at once,
    else the last dimension's.
        for (TensorRows r = tensor_rows(t); tensor_next_row(&r);) ... r.n elements from r.offset on, r.stride apart */
@@ -186,8 +194,18 @@ static inline void *tensor_bytes(const Tensor *t) {
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
 typedef enum AttrKind {
-    ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_TENSOR, ATTR_GRAPH, ATTR_TYPE,
-    ATTR_INTS, ATTR_FLOATS, ATTR_STRINGS, ATTR_TENSORS, ATTR_GRAPHS, ATTR_TYPES,
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_STRING,
+    ATTR_TENSOR,
+    ATTR_GRAPH,
+    ATTR_TYPE,
+    ATTR_INTS,
+    ATTR_FLOATS,
+    ATTR_STRINGS,
+    ATTR_TENSORS,
+    ATTR_GRAPHS,
+    ATTR_TYPES,
     ATTR_INT_LISTS /* a list of lists: regions */
 } AttrKind;
 
@@ -231,52 +249,52 @@ struct Value {
     Str name;         /* interned, unique in its model unless empty; names of graph inputs and outputs are API */
     Node *def;        /* NULL: a graph input */
     Graph *graph;
-    uint32_t index;   /* among the node's results or the graph's inputs */
-    uint32_t id;      /* dense in the model, for side tables */
+    uint32_t index; /* among the node's results or the graph's inputs */
+    uint32_t id;    /* dense in the model, for side tables */
     Use *uses;
 };
 
 struct Node {
     const OpSchema *op;
-    Graph *graph;       /* that it stands in or, before it is inserted, was made for; NULL: erased */
+    Graph *graph; /* that it stands in or, before it is inserted, was made for; NULL: erased */
     Node *prev, *next;
-    Str loc;            /* the node's name in the model it came from; interned */
-    uint32_t id;        /* dense in the model */
+    Str loc;     /* the node's name in the model it came from; interned */
+    uint32_t id; /* dense in the model */
     uint32_t n_operands, n_results, n_attrs;
     Use *operands;
     Value **results;
-    Attr *attrs;        /* sorted by name */
-    uint64_t order;     /* increases along the list, 0: not in it; see node_comes_before */
+    Attr *attrs;    /* sorted by name */
+    uint64_t order; /* increases along the list, 0: not in it; see node_comes_before */
 };
 
 struct Graph {
     Model *model;
-    Node *owner;        /* the node that nests this graph; NULL for a root */
+    Node *owner; /* the node that nests this graph; NULL for a root */
     Str name;
     VEC(Value *) inputs;
     Node *first, *last; /* in an order where operands stand before users */
     Node *ret;          /* its operands are the graph's outputs; not in the list, comes after all; op_return */
     size_t n_nodes;
-    VEC(Str) output_names;      /* API names of the outputs; may differ from the values' names */
-    VEC(Tensor *) defaults;     /* of inputs that need not be given; shorter than inputs, or NULL, where there is none */
+    VEC(Str) output_names;  /* API names of the outputs; may differ from the values' names */
+    VEC(Tensor *) defaults; /* of inputs that need not be given; shorter than inputs, or NULL, where there is none */
 };
 
 struct Model {
     Context *ctx;
-    Arena arena;         /* everything below but constant payloads */
+    Arena arena; /* everything below but constant payloads */
     DimTable dims;
-    Map strings;         /* interned text */
+    Map strings; /* interned text */
     VEC(const Type *) types;
     uint32_t *type_slots;
     size_t n_type_slots;
     const Type *type_any; /* tensor of unknown dtype and rank */
     Graph *main;
     uint32_t n_values, n_nodes; /* ids given so far */
-    Map value_names;     /* name -> Value, to keep names unique */
-    VEC(Tensor *) tensors; /* every constant payload, released with the model */
-    VEC(Buffer *) buffers; /* mapped files that payloads point into */
-    Str file;            /* where it was read from, for messages; may be empty */
-    VEC(Str) metadata;   /* key, value, key, value ...: producer, description, the model's own properties */
+    Map value_names;            /* name -> Value, to keep names unique */
+    VEC(Tensor *) tensors;      /* every constant payload, released with the model */
+    VEC(Buffer *) buffers;      /* mapped files that payloads point into */
+    Str file;                   /* where it was read from, for messages; may be empty */
+    VEC(Str) metadata;          /* key, value, key, value ...: producer, description, the model's own properties */
 };
 
 tn_status model_new(Context *ctx, Model **out);
@@ -308,7 +326,7 @@ int graph_depth(const Graph *graph); /* 0 for a root */
 tn_status node_new(Graph *graph, const OpSchema *op, Value *const *operands, size_t n_operands, size_t n_results,
                    Node **out);
 static inline bool node_is_placed(const Node *n) { return n->graph && n->order; }
-void node_append(Node *node);                    /* at the end of the graph that it was made for */
+void node_append(Node *node);                     /* at the end of the graph that it was made for */
 void node_insert_before(Node *node, Node *place); /* place is in a graph */
 /* Detaches operands and leaves the list. Its results must have no uses (asserted). Nested graphs go with it. */
 void node_erase(Node *node);
@@ -348,7 +366,7 @@ const Tensor *value_constant(const Value *value);
 bool value_visible_in(const Value *value, const Graph *graph);
 
 /* Const nodes. The payload is kept by pointer. */
-tn_status const_new(Graph *graph, Tensor *payload, Str name, Node **out); /* not inserted yet */
+tn_status const_new(Graph *graph, Tensor *payload, Str name, Node **out);                       /* not inserted yet */
 tn_status const_ints(Graph *graph, const int64_t *values, int64_t n, bool scalar, Value **out); /* appended; i64 */
 
 /* A deep copy of a graph (nodes, nested graphs) into `into`'s end with inputs bound to `bindings`; outputs are
@@ -377,8 +395,7 @@ typedef uint64_t TypeSet;
 #define TS_SUBBYTE (TS(TN_U4) | TS(TN_I4) | TS(TN_F4E2M1) | TS(TN_U2) | TS(TN_I2))
 #define TS_COMPLEX (TS(TN_C64) | TS(TN_C128))
 #define TS_NUMERIC (TS_FLOAT | TS_INT)
-#define TS_ALL_TENSOR                                                                                                \
-    (TS_NUMERIC | TS_F8 | TS_SUBBYTE | TS_COMPLEX | TS(TN_BOOL) | TS(TN_STRING))
+#define TS_ALL_TENSOR (TS_NUMERIC | TS_F8 | TS_SUBBYTE | TS_COMPLEX | TS(TN_BOOL) | TS(TN_STRING))
 #define TS_ANY (TS_ALL_TENSOR | TS_SEQUENCE | TS_OPTIONAL | TS_MAP)
 
 enum { OPERAND_OPTIONAL = 1, OPERAND_VARIADIC = 2 /* the last one only: one or more (zero with OPTIONAL) */ };
@@ -394,7 +411,7 @@ typedef struct AttrSpec {
     const char *name;
     AttrKind kind;
     uint8_t flags;
-    int64_t i;      /* defaults, by kind; a list's default is empty */
+    int64_t i; /* defaults, by kind; a list's default is empty */
     double f;
     const char *s;
 } AttrSpec;
@@ -402,13 +419,13 @@ typedef struct AttrSpec {
 typedef enum OpKind { OP_ATOMIC, OP_DEFORMABLE, OP_COMPOSITE, OP_HOST } OpKind;
 
 enum {
-    OP_COMMUTATIVE = 1,      /* the first two operands may be swapped */
-    OP_ELEMENTWISE = 2,      /* each result element depends on the broadcast operands' elements at its position only */
-    OP_RANDOM = 4,           /* never folded, never shared */
-    OP_CONTROL = 8,          /* runs nested graphs */
-    OP_DYNAMIC_OUT = 16,     /* a result's shape depends on contents even when all of content_inputs are known */
-    OP_OVERWRITES0 = 64,     /* result 0 may lie in operand 0's memory, although it is not element-wise */
-    OP_ALL_ATTRS = 32,       /* attributes are not checked against the list (constants, sub-graphs) */
+    OP_COMMUTATIVE = 1,  /* the first two operands may be swapped */
+    OP_ELEMENTWISE = 2,  /* each result element depends on the broadcast operands' elements at its position only */
+    OP_RANDOM = 4,       /* never folded, never shared */
+    OP_CONTROL = 8,      /* runs nested graphs */
+    OP_DYNAMIC_OUT = 16, /* a result's shape depends on contents even when all of content_inputs are known */
+    OP_ALL_ATTRS = 32,   /* attributes are not checked against the list (constants, sub-graphs) */
+    OP_OVERWRITES0 = 64, /* result 0 may lie in operand 0's memory, although it is not element-wise */
 };
 
 #define OP_MAX_INPUTS 32
@@ -459,7 +476,7 @@ int64_t attr_int(const Node *node, const char *name);
 double attr_float(const Node *node, const char *name);
 Str attr_string(const Node *node, const char *name);
 bool attr_string_is(const Node *node, const char *name, const char *value);
-IntList attr_ints(const Node *node, const char *name); /* empty when absent */
+IntList attr_ints(const Node *node, const char *name);    /* empty when absent */
 const Attr *attr_get(const Node *node, const char *name); /* NULL when absent */
 const Tensor *attr_tensor(const Node *node, const char *name);
 Graph *attr_graph(const Node *node, const char *name);
@@ -479,20 +496,21 @@ tn_status model_verify(const Model *model);
    do not matter. `count` is how often the walk reached the object. A call-back's error stops the walk. */
 typedef struct Visitor Visitor;
 typedef tn_status (*VisitNodeFn)(Visitor *v, Node *node);
+struct VisitOp {
+    const char *op; /* "Add", "com.microsoft.QGemm" */
+    VisitNodeFn fn;
+};
 struct Visitor {
-    const struct VisitOp {
-        const char *op; /* "Add", "com.microsoft.QGemm" */
-        VisitNodeFn fn;
-    } *ops;             /* ends with a NULL op */
-    VisitNodeFn node;   /* default for ops that are not in the table */
-    VisitNodeFn constant; /* Const nodes; NULL: like other nodes */
+    const struct VisitOp *ops; /* ends with a NULL op */
+    VisitNodeFn node;          /* default for ops that are not in the table */
+    VisitNodeFn constant;      /* Const nodes; NULL: like other nodes */
     tn_status (*input)(Visitor *v, Value *value);
     tn_status (*graph)(Visitor *v, Graph *graph);
     tn_status (*location)(Visitor *v, Str loc);
     tn_status (*type)(Visitor *v, const Type *type);
-    void *user;         /* the caller's context and result */
-    uint32_t count;     /* while a call-back runs: how often its object was reached: types and locations so far, values
-                           and nodes of visit_value in all, of the other two always 1 */
+    void *user;     /* the caller's context and result */
+    uint32_t count; /* while a call-back runs: how often its object was reached: types and locations so far, values
+                       and nodes of visit_value in all, of the other two always 1 */
     bool (*descend)(Visitor *v, const Node *node); /* into its nested graphs? NULL: yes */
 };
 tn_status visit_model(Model *model, Visitor *v);

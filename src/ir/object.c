@@ -17,7 +17,8 @@ tn_status object_new(Context *ctx, TypeKind kind, size_t n, Tensor *out) {
     if (!object) return TN_OUT_OF_MEMORY;
     object->n = n;
     *out = (Tensor){.kind = kind, .data = object};
-    tn_status status = buffer_borrow(&ctx->allocator, object, size, release_object, (void *)&ctx->allocator, &out->buffer);
+    tn_status status = buffer_borrow(&ctx->allocator, object, size, release_object, (void *)&ctx->allocator,
+                                     &out->buffer);
     if (status != TN_OK) {
         mem_free(&ctx->allocator, object, size);
         *out = (Tensor){0};

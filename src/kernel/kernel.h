@@ -11,7 +11,7 @@
 typedef enum Target { TARGET_ANY, TARGET_REFERENCE, TARGET_CPU } Target;
 typedef struct Place {
     Target target;
-    tn_dtype precision;  /* TN_UNDEFINED: any */
+    tn_dtype precision;   /* TN_UNDEFINED: any */
     const Layout *layout; /* NULL: row-major */
 } Place;
 
@@ -31,11 +31,11 @@ typedef struct Prepared {
 } Prepared;
 
 typedef struct KernelDesc {
-    const char *name;   /* the row in kernels.def and the file's name */
-    const char *op;     /* "Conv", "com.microsoft.QGemm"; NULL: any op that `match` accepts */
+    const char *name; /* the row in kernels.def and the file's name */
+    const char *op;   /* "Conv", "com.microsoft.QGemm"; NULL: any op that `match` accepts */
     Place place;
-    const char *isa;    /* NULL: baseline */
-    int priority;       /* the higher comes first */
+    const char *isa; /* NULL: baseline */
+    int priority;    /* the higher comes first */
     bool (*match)(const KernelQuery *q);
     /* Bit i: operand i may be any strided reading; else the program hands over a dense one. */
     uint32_t (*strided)(const Node *node);

@@ -23,6 +23,7 @@ static tn_status col2im_infer(InferCtx *c) {
     if (in_content(c, IN_BLOCK, block, TN_MAX_RANK - 2, &m)) {
         if (n != m) return fail(TN_SHAPE, "image_shape has %d values, but block_shape has %d", n, m);
         TRY(window_read(c->node, n, &w));
+        bool known_sizes = true;
         for (int d = 0; d < n; d++) {
             Dim out;
             if (dim_is_const(block[d]) && (block[d] < 1 || block[d] > INT32_MAX))
@@ -30,7 +31,10 @@ static tn_status col2im_infer(InferCtx *c) {
             TRY(window_out(c->dims, &w, d, image[d], block[d], &out));
             taps = dim_mul(c->dims, taps, block[d]);
             blocks = dim_mul(c->dims, blocks, out);
+            known_sizes = known_sizes && dim_is_const(block[d]) && dim_is_const(out);
         }
+        if (known_sizes && (taps == DIM_UNKNOWN || blocks == DIM_UNKNOWN))
+            return fail(TN_LIMIT, "the blocks are too many or too large");
         TRY(dims_must_match(in_dim(c, IN_X, 2), blocks, "blocks given and blocks in the image", &same));
         Dim rows = in_dim(c, IN_X, 1);
         if (dim_is_const(rows) && dim_is_const(taps) && rows % taps)

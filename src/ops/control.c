@@ -106,27 +106,27 @@ static tn_status bind_scalar(Model *model, Value *input, tn_dtype dtype) {
     return bind_input(model, input, &type);
 }
 
-/* A carried value starts as the operand; the sizes may change, so only what is declared of them is relied on. */
-static tn_status bind_carried(Model *model, Value *input, const InferValue *operand) {
+/* A carried value starts as the operand; where sizes may change, only what is declared of them is relied on. */
+static tn_status bind_carried(Model *model, Value *input, const InferValue *operand, bool sizes_stay) {
     Type type = {.kind = operand->kind, .dtype = operand->dtype, .shape = operand->shape, .elem = operand->elem};
     if (says_nothing(operand) && operand->present) return TN_OK;
     if (!operand->present)
         return fail(TN_INVALID_MODEL, "the first value of \"%.*s\" is missing", (int)input->name.n, input->name.s);
-    for (int k = 0; k < type.shape.rank; k++) type.shape.dims[k] = DIM_UNKNOWN;
+    for (int k = 0; !sizes_stay && k < type.shape.rank; k++) type.shape.dims[k] = DIM_UNKNOWN;
     return bind_input(model, input, &type);
 }
 
-static tn_status bind_loop(const Node *node, Model *model, const InferValue *in, Graph *body) {
+static tn_status bind_loop(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay) {
     size_t carried = node->n_operands > 2 ? node->n_operands - 2 : 0;
     if (body->inputs.len != 2 + carried)
         return fail(TN_INVALID_MODEL, "the body has %zu inputs, but %zu are wanted", body->inputs.len, 2 + carried);
     TRY(bind_scalar(model, body->inputs.data[0], TN_I64));
     TRY(bind_scalar(model, body->inputs.data[1], TN_BOOL));
-    for (size_t i = 0; i < carried; i++) TRY(bind_carried(model, body->inputs.data[2 + i], &in[2 + i]));
+    for (size_t i = 0; i < carried; i++) TRY(bind_carried(model, body->inputs.data[2 + i], &in[2 + i], sizes_stay));
     return TN_OK;
 }
 
-static tn_status bind_scan(const Node *node, Model *model, const InferValue *in, Graph *body) {
+static tn_status bind_scan(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay) {
     int64_t scanned = attr_int(node, "num_scan_inputs");
     IntList axes = attr_ints(node, "scan_input_axes");
     if (scanned < 1 || scanned > node->n_operands)
@@ -134,7 +134,7 @@ static tn_status bind_scan(const Node *node, Model *model, const InferValue *in,
     int64_t states = node->n_operands - scanned;
     if (body->inputs.len != node->n_operands)
         return fail(TN_INVALID_MODEL, "the body has %zu inputs, but the node %u", body->inputs.len, node->n_operands);
-    for (int64_t i = 0; i < states; i++) TRY(bind_carried(model, body->inputs.data[i], &in[i]));
+    for (int64_t i = 0; i < states; i++) TRY(bind_carried(model, body->inputs.data[i], &in[i], sizes_stay));
     for (int64_t i = states; i < (int64_t)node->n_operands; i++) {
         Type type = {.kind = TYPE_TENSOR, .dtype = in[i].dtype, .shape = in[i].shape};
         size_t k = (size_t)(i - states);
@@ -165,12 +165,23 @@ static tn_status bind_sequence_map(const Node *node, Model *model, const InferVa
     return TN_OK;
 }
 
-tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, size_t k) {
+static bool is_op(const Node *node, const char *name) { return !node->op->domain && strcmp(node->op->name, name) == 0; }
+
+int control_carried(const Node *node, int *in, int *out) {
+    int64_t n = 0;
+    *in = is_op(node, "Loop") ? 2 : 0;
+    *out = is_op(node, "Loop") ? 1 : 0;
+    if (is_op(node, "Loop")) n = (int64_t)node->n_operands - 2;
+    if (is_op(node, "Scan"))
+        n = (int64_t)node->n_operands - min_i64(max_i64(attr_int(node, "num_scan_inputs"), 0), node->n_operands);
+    return (int)max_i64(n, 0);
+}
+
+tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay) {
     tn_status status = TN_OK;
-    (void)k;
-    if (strcmp(node->op->name, "Loop") == 0 && !node->op->domain) status = bind_loop(node, model, in, body);
-    if (strcmp(node->op->name, "SequenceMap") == 0) status = bind_sequence_map(node, model, in, body);
-    if (strcmp(node->op->name, "Scan") == 0 && !node->op->domain) status = bind_scan(node, model, in, body);
+    if (is_op(node, "Loop")) status = bind_loop(node, model, in, body, sizes_stay);
+    if (is_op(node, "SequenceMap")) status = bind_sequence_map(node, model, in, body);
+    if (is_op(node, "Scan")) status = bind_scan(node, model, in, body, sizes_stay);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;
 }
@@ -186,7 +197,7 @@ static tn_status slot_reserve(KernelCtx *c, Slot *slot, tn_dtype dtype, int64_t 
         return fail(TN_LIMIT, "a value of %zu bytes is larger than max_bytes", bytes);
     void *data = arena_alloc(c->scratch, bytes ? bytes : 1, 64);
     if (!data) return TN_OUT_OF_MEMORY;
-    if (slot->bytes) memcpy(data, slot->data, slot->bytes); /* strings move with their references */
+    if (slot->data) memcpy(data, slot->data, slot->bytes); /* strings move with their references */
     *slot = (Slot){dtype, data, bytes};
     return TN_OK;
 }

@@ -12,7 +12,7 @@
 InferValue body_output(const InferCtx *c, const Graph *body, size_t i);
 /* What holds of a value that is either of the two: equal sizes stay, others are unknown. TN_SHAPE when the element
    types differ. */
-tn_status either_of(const InferValue *a, const InferValue *b, int result, InferValue *out);
+tn_status either_of(const InferValue *a, const InferValue *other, int result, InferValue *out);
 void set_result(InferCtx *c, int out, const InferValue *value);
 /* A dimension inserted at `axis` (which may be negative). */
 tn_status insert_dim(Shape *s, int64_t axis, Dim size, const char *what);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ImageDecoder (ONNX 20): the pixels of a file in memory. A damaged file is an empty picture; JPEG 2000, TIFF and WebP
-   are formats that this build does not read. */
+/* ImageDecoder (ONNX 20): the pixels of a file in memory. A damaged file, or one of no format that ONNX
+   names, is an empty picture. */
 #include "ops/image_int.h"
 #include "ops/move_int.h"
 
@@ -28,24 +28,26 @@ static tn_status image_infer(InferCtx *c) {
 
 /* What a file of the format begins with, a dot for any byte. */
 static const struct Format {
-    const char *name, *magic;
+    const char *magic;
     size_t n;
-    tn_status (*decode)(Arena *arena, Str file, Image *image); /* NULL: known, but not read */
+    tn_status (*decode)(Arena *arena, Str file, Image *image);
 } formats[] = {
-    {"PNG", "\x89PNG\r\n\x1a\n", 8, decode_png},
-    {"JPEG", "\xff\xd8\xff", 3, decode_jpeg},
-    {"BMP", "BM", 2, decode_bmp},
-    {"PBM", "P1", 2, decode_pnm},
-    {"PGM", "P2", 2, decode_pnm},
-    {"PPM", "P3", 2, decode_pnm},
-    {"PBM", "P4", 2, decode_pnm},
-    {"PGM", "P5", 2, decode_pnm},
-    {"PPM", "P6", 2, decode_pnm},
-    {"JPEG 2000", "\0\0\0\x0cjP  ", 8, NULL},
-    {"JPEG 2000", "\xff\x4f\xff\x51", 4, NULL},
-    {"TIFF", "II*\0", 4, NULL},
-    {"TIFF", "MM\0*", 4, NULL},
-    {"WebP", "RIFF....WEBP", 12, NULL},
+    {"\x89PNG\r\n\x1a\n", 8, decode_png},
+    {"\xff\xd8\xff", 3, decode_jpeg},
+    {"BM", 2, decode_bmp},
+    {"P1", 2, decode_pnm},
+    {"P2", 2, decode_pnm},
+    {"P3", 2, decode_pnm},
+    {"P4", 2, decode_pnm},
+    {"P5", 2, decode_pnm},
+    {"P6", 2, decode_pnm},
+    {"\0\0\0\x0cjP  ", 8, decode_jpeg2000},
+    {"\xff\x4f\xff\x51", 4, decode_jpeg2000},
+    {"II*\0", 4, decode_tiff},
+    {"MM\0*", 4, decode_tiff},
+    {"II+\0", 4, decode_tiff},
+    {"MM\0+", 4, decode_tiff},
+    {"RIFF....WEBP", 12, decode_webp},
 };
 
 static bool has_magic(Str file, const struct Format *f) {
@@ -56,13 +58,8 @@ static bool has_magic(Str file, const struct Format *f) {
 }
 
 static tn_status decode(Arena *arena, Str file, Image *image) {
-    *image = (Image){0};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        const struct Format *f = &formats[i];
-        if (!has_magic(file, f)) continue;
-        if (f->decode) return f->decode(arena, file, image);
-        return fail(TN_UNSUPPORTED, "the picture is a %s file; PNG, JPEG, BMP and PNM can be read", f->name);
-    }
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (has_magic(file, &formats[i])) return formats[i].decode(arena, file, image);
     return TN_OK;
 }
 
@@ -76,7 +73,7 @@ static void convert(const uint8_t *from, Pixels pixels, uint8_t *to) {
 
 static tn_status image_reference(KernelCtx *c) {
     const void *bytes;
-    Image image;
+    Image image = {.most_bytes = c->context ? c->context->limits.max_bytes : UINT64_MAX};
     Pixels pixels;
     TRY(read_pixels(c->node, &pixels));
     TRY(dense_bytes(c, 0, &bytes));
@@ -91,7 +88,7 @@ static tn_status image_reference(KernelCtx *c) {
 
 const OpSchema op_ImageDecoder = {
     .name = "ImageDecoder",
-    .summary = "The pixels of a PNG, JPEG, BMP or PNM file (ONNX 20)",
+    .summary = "The pixels of a PNG, JPEG, JPEG 2000, WebP, TIFF, BMP or PNM file (ONNX 20)",
     .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"encoded_stream", TS(TN_U8)}},

@@ -8,11 +8,21 @@
 
 #include "ops/image_int.h"
 
-tn_status image_new(Arena *arena, int64_t width, int64_t height, Image *image) {
+tn_status image_room(const Image *image, int64_t width, int64_t height, int64_t bytes) {
     const int64_t most = (int64_t)1 << 28;
     if (width < 1 || height < 1 || width > most || height > most || width * height > most)
         return fail(TN_LIMIT, "a picture of %lld x %lld pixels", (long long)width, (long long)height);
-    *image = (Image){width, height, arena_array(arena, uint8_t, (size_t)(3 * width * height))};
+    if ((uint64_t)(width * height) > image->most_bytes / (uint64_t)bytes)
+        return fail(TN_LIMIT, "a picture of %lld x %lld pixels takes more memory than the limit (tn_limits.max_bytes)",
+                    (long long)width, (long long)height);
+    return TN_OK;
+}
+
+tn_status image_new(Arena *arena, int64_t width, int64_t height, Image *image) {
+    TRY(image_room(image, width, height, 3));
+    image->width = width;
+    image->height = height;
+    image->pixels = arena_array(arena, uint8_t, (size_t)(3 * width * height));
     return image->pixels ? TN_OK : TN_OUT_OF_MEMORY;
 }
 

@@ -27,9 +27,11 @@ static void preset(const Node *node, const InferValue *in, uint32_t i, InferValu
 static tn_status check_group(const Node *node, const InferValue *in, uint32_t i, const OperandSpec *spec) {
     for (uint32_t k = 0; k < i; k++) {
         const OperandSpec *other = op_input_spec(node->op, k);
-        if (!other || other->group != spec->group || !in[k].present || in[k].kind != TYPE_TENSOR || !in[k].dtype) continue;
+        if (!other || other->group != spec->group || !in[k].present || in[k].kind != TYPE_TENSOR || !in[k].dtype)
+            continue;
         if (in[k].dtype == in[i].dtype) return TN_OK;
-        return fail(TN_SHAPE, "operand %u (\"%s\") has elements of type %s; they must be %s like those of operand %u (\"%s\")", i,
+        return fail(TN_SHAPE,
+                    "operand %u (\"%s\") has elements of type %s; they must be %s like those of operand %u (\"%s\")", i,
                     spec->name, dtype_name(in[i].dtype), dtype_name(in[k].dtype), k, other->name);
     }
     return TN_OK;
@@ -48,8 +50,8 @@ static tn_status check_operands(const Node *node, const InferValue *in) {
             return fail(TN_SHAPE, "operand %u (\"%s\") cannot be a %s", i, spec->name, names[in[i].kind]);
         if (in[i].kind != TYPE_TENSOR || !in[i].dtype) continue;
         if (!(spec->types & TS(in[i].dtype)))
-            return fail(TN_SHAPE, "operand %u (\"%s\") has elements of type %s, which the op does not take", i, spec->name,
-                        dtype_name(in[i].dtype));
+            return fail(TN_SHAPE, "operand %u (\"%s\") has elements of type %s, which the op does not take", i,
+                        spec->name, dtype_name(in[i].dtype));
         if (spec->group) TRY(check_group(node, in, i, spec));
     }
     return TN_OK;
@@ -58,7 +60,8 @@ static tn_status check_operands(const Node *node, const InferValue *in) {
 static tn_status check_result(const Node *node, uint32_t i, const InferValue *out) {
     const OperandSpec *spec = op_output_spec(node->op, i);
     if (spec && out->kind == TYPE_TENSOR && out->dtype && !(spec->types & TS(out->dtype)))
-        return fail(TN_SHAPE, "result %u (\"%s\") cannot have elements of type %s", i, spec->name, dtype_name(out->dtype));
+        return fail(TN_SHAPE, "result %u (\"%s\") cannot have elements of type %s", i, spec->name,
+                    dtype_name(out->dtype));
     if (out->kind != TYPE_TENSOR || out->shape.rank < 0) return TN_OK;
     if (out->shape.rank > TN_MAX_RANK)
         return fail(TN_LIMIT, "a result has %d dimensions, more than %d", out->shape.rank, TN_MAX_RANK);
@@ -67,21 +70,26 @@ static tn_status check_result(const Node *node, uint32_t i, const InferValue *ou
         Dim d = out->shape.dims[i];
         if (!dim_is_const(d)) continue;
         if (d < 0) return fail(TN_SHAPE, "dimension %d of a result would be %lld", i, (long long)d);
-        if (d > 0 && mul_overflows(known, d, &known)) return fail(TN_LIMIT, "a result would have more than 2^63 elements");
+        if (d > 0 && mul_overflows(known, d, &known))
+            return fail(TN_LIMIT, "a result would have more than 2^63 elements");
     }
     return TN_OK;
 }
 
 tn_status op_infer(const Node *node, Model *model, const InferValue *in, InferValue *out,
                    Dim (*content_out)[CONTENT_MAX]) {
-    InferCtx c = {.node = node, .model = model, .dims = model ? &model->dims : NULL, .n_in = (int)node->n_operands,
-                  .n_out = (int)node->n_results, .in = in, .out = out, .content_out = content_out};
+    InferCtx c = {.node = node,
+                  .model = model,
+                  .dims = model ? &model->dims : NULL,
+                  .n_in = (int)node->n_operands,
+                  .n_out = (int)node->n_results,
+                  .in = in,
+                  .out = out,
+                  .content_out = content_out};
     for (uint32_t i = 0; i < node->n_results; i++) preset(node, in, i, &out[i]);
     tn_status status = check_operands(node, in);
-    if (status == TN_OK && node->op->infer)
-        status = node->op->infer(&c);
-    else if (status == TN_OK)
-        set_like(&c, 0, 0);
+    if (status == TN_OK && node->op->infer) status = node->op->infer(&c);
+    else if (status == TN_OK) set_like(&c, 0, 0);
     for (uint32_t i = 0; i < node->n_results && status == TN_OK; i++) status = check_result(node, i, &out[i]);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;
@@ -105,17 +113,30 @@ tn_status op_check_known(const Node *node, uint32_t i, const InferValue *found) 
 
 /* ---- a model ------------------------------------------------------------------------------------------------- */
 
+/* What is taken for granted of the sizes that a loop carries: that all stay as they begin; that those do which one turn
+   left alone; only what is declared. When a turn shows that it does not hold, the body is walked again with less. */
+typedef enum Trust { ALL_STAY, SOME_STAY, AS_DECLARED } Trust;
+
+typedef struct SavedType {
+    Value *value;
+    const Type *type;
+} SavedType;
+
 typedef struct Walker {
     Model *model;
-    Arena arena;         /* values and contents */
-    InferValue *values;  /* by value id */
+    Arena arena;        /* values and contents */
+    InferValue *values; /* by value id */
     struct Level {
         Graph *graph;
-        Node *node;      /* the next to infer */
-        size_t nested;   /* its nested graphs done so far */
+        Node *node;    /* the next to infer */
+        size_t nested; /* its nested graphs done so far */
+        Trust trust;
+        size_t saved, saved_end; /* its part of `saved` */
     } levels[256];
     int depth;
-    InferValue *in;      /* scratch for one node */
+    VEC(SavedType) saved; /* of bodies that may be walked again: types as they were before */
+    int64_t budget;       /* values that may be walked again, so that nested loops do not multiply */
+    InferValue *in;       /* scratch for one node */
     size_t n_in;
     InferValue *out;
     Dim (*contents)[CONTENT_MAX];
@@ -123,22 +144,29 @@ typedef struct Walker {
 } Walker;
 
 static InferValue value_from_type(const Type *type) {
-    return (InferValue){.present = true, .kind = type->kind, .dtype = type->dtype, .shape = type->shape, .elem = type->elem};
+    return (InferValue){
+        .present = true, .kind = type->kind, .dtype = type->dtype, .shape = type->shape, .elem = type->elem};
 }
 
 static InferValue value_from_constant(const Tensor *t) {
-    return (InferValue){.present = true, .kind = TYPE_TENSOR, .dtype = t->dtype, .shape = shape_make(t->rank, t->dims),
-                        .value = t};
+    return (InferValue){
+        .present = true, .kind = TYPE_TENSOR, .dtype = t->dtype, .shape = shape_make(t->rank, t->dims), .value = t};
 }
 
-static tn_status enter(Walker *w, Graph *graph) {
-    if (w->depth == (int)(sizeof w->levels / sizeof *w->levels))
-        return fail(TN_LIMIT, "graphs are nested more than %d deep", w->depth);
+static void enter_inputs(Walker *w, const Graph *graph) {
     for (size_t i = 0; i < graph->inputs.len; i++) {
         Value *v = graph->inputs.data[i];
         w->values[v->id] = value_from_type(v->type);
     }
-    w->levels[w->depth++] = (struct Level){.graph = graph, .node = graph->first};
+}
+
+/* The types that were saved from `saved` on belong to the graph's level. */
+static tn_status enter(Walker *w, Graph *graph, Trust trust, size_t saved) {
+    if (w->depth == (int)(sizeof w->levels / sizeof *w->levels))
+        return fail(TN_LIMIT, "graphs are nested more than %d deep", w->depth);
+    enter_inputs(w, graph);
+    w->levels[w->depth++] = (struct Level){
+        .graph = graph, .node = graph->first, .trust = trust, .saved = saved, .saved_end = w->saved.len};
     return TN_OK;
 }
 
@@ -173,8 +201,8 @@ static tn_status settle(Walker *w, Value *v, InferValue *found) {
     if (!inferred) return TN_OUT_OF_MEMORY;
     if (v->type->kind == TYPE_TENSOR && inferred->kind == TYPE_TENSOR && v->type->dtype && inferred->dtype &&
         v->type->dtype != inferred->dtype)
-        return fail(TN_SHAPE, "value \"%.*s\" is declared %s but computed as %s", (int)v->name.n, v->name.s ? v->name.s : "",
-                    dtype_name(v->type->dtype), dtype_name(inferred->dtype));
+        return fail(TN_SHAPE, "value \"%.*s\" is declared %s but computed as %s", (int)v->name.n,
+                    v->name.s ? v->name.s : "", dtype_name(v->type->dtype), dtype_name(inferred->dtype));
     tn_status status = type_merge(w->model, inferred, v->type, &merged);
     if (status == TN_OUT_OF_MEMORY) return status;
     if (status != TN_OK) {
@@ -221,42 +249,177 @@ static tn_status infer_one(Walker *w, Node *node) {
     return TN_OK;
 }
 
-/* A branch of an If that cannot run with these shapes may be the one that is not taken: what is not known of it stays
-   unknown, and if it is taken after all the error comes then. Goes up to that branch, at its end. */
-static bool leave_branch(Walker *w, tn_status status) {
-    int depth = w->depth;
-    if (status == TN_OUT_OF_MEMORY || status == TN_LIMIT) return false;
-    for (; depth > 1; depth--) {
-        const Node *owner = w->levels[depth - 1].graph->owner;
-        if (owner && strcmp(owner->op->name, "If") == 0) break;
+/* ---- bodies -------------------------------------------------------------------------------------------------- */
+
+static tn_status save_type(Walker *w, Value *v) {
+    return vec_push(&w->model->ctx->allocator, &w->saved, (SavedType){v, v->type});
+}
+
+/* Recursion is bounded: readers refuse what is nested deeper than max_nesting. */
+static tn_status save_types(Walker *w, const Graph *graph) {
+    for (size_t i = 0; i < graph->inputs.len; i++) TRY(save_type(w, graph->inputs.data[i]));
+    for (Node *n = graph->first; n; n = n->next) {
+        for (uint32_t i = 0; i < n->n_results; i++) TRY(save_type(w, n->results[i]));
+        const Graph *body = NULL;
+        for (size_t k = 0; n->op->flags & OP_CONTROL && (body = node_graph(n, k)); k++) TRY(save_types(w, body));
     }
-    if (depth <= 1) return false;
-    w->depth = depth;
-    w->levels[depth - 1].node = NULL;
+    return TN_OK;
+}
+
+static void restore_types(Walker *w, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) w->saved.data[i].value->type = w->saved.data[i].type;
+    w->saved.len = to;
+}
+
+static tn_status enter_body(Walker *w, Node *node, Graph *body) {
+    int in, out;
+    size_t saved = w->saved.len;
+    bool carries = control_carried(node, &in, &out) > 0 && w->budget > 0;
+    if (carries) TRY(save_types(w, body));
+    TRY(gather(w, node));
+    tn_status status = control_bind_body(node, w->model, w->in, body, carries);
+    if (status != TN_OK && carries) { /* say, a size that is declared otherwise */
+        restore_types(w, saved, w->saved.len);
+        status = control_bind_body(node, w->model, w->in, body, false);
+        carries = false;
+    }
+    TRY(status);
+    return enter(w, body, carries ? ALL_STAY : AS_DECLARED, saved);
+}
+
+/* What is known of sizes, with what is declared where nothing is. */
+static Shape declared_sizes(const Shape *known, const Shape *declared) {
+    Shape s = known->rank >= 0 ? *known : *declared;
+    for (int k = 0; k < s.rank && declared->rank == s.rank; k++)
+        if (s.dims[k] == DIM_UNKNOWN) s.dims[k] = declared->dims[k];
+    return s;
+}
+
+/* Walks a loop's body again; `shapes`, where they are given, are what is left of its carried inputs' sizes. */
+static tn_status enter_again(Walker *w, struct Level *level, Trust trust, const Shape *shapes) {
+    int first, out, n = control_carried(level->graph->owner, &first, &out);
+    restore_types(w, level->saved, level->saved_end);
+    w->budget -= (int64_t)(level->saved_end - level->saved);
+    const Type **declared = arena_array(&w->arena, const Type *, (size_t)n + 1);
+    if (!declared) return TN_OUT_OF_MEMORY;
+    for (int i = 0; shapes && i < n; i++) declared[i] = level->graph->inputs.data[first + i]->type;
+    TRY(gather(w, level->graph->owner));
+    TRY(control_bind_body(level->graph->owner, w->model, w->in, level->graph, trust != AS_DECLARED));
+    for (int i = 0; shapes && i < n; i++) {
+        Value *v = level->graph->inputs.data[first + i];
+        Type type = *v->type;
+        type.shape = declared_sizes(&shapes[i], &declared[i]->shape);
+        const Type *interned = type.kind == TYPE_TENSOR ? type_intern(w->model, &type) : v->type;
+        if (!interned) return TN_OUT_OF_MEMORY;
+        v->type = interned;
+    }
+    enter_inputs(w, level->graph);
+    level->node = level->graph->first;
+    level->nested = 0;
+    level->trust = trust;
+    return TN_OK;
+}
+
+/* What a turn leaves of a carried value's sizes. */
+static bool leave_sizes(Shape *size, const Type *next) {
+    bool same_rank = next->kind == TYPE_TENSOR && next->shape.rank == size->rank,
+         changed = !same_rank && size->rank >= 0;
+    if (!same_rank) *size = shape_unknown();
+    for (int k = 0; k < size->rank; k++) {
+        if (size->dims[k] == next->shape.dims[k] || size->dims[k] == DIM_UNKNOWN) continue;
+        size->dims[k] = DIM_UNKNOWN;
+        changed = true;
+    }
+    return changed;
+}
+
+/* At the end of a body: *again when sizes change from turn to turn that were taken to stay. */
+static tn_status check_carried(Walker *w, struct Level *level, bool *again) {
+    *again = false;
+    if (level->trust == AS_DECLARED) return TN_OK;
+    int first, out, n = control_carried(level->graph->owner, &first, &out);
+    if ((size_t)(first + n) > level->graph->inputs.len || (size_t)(out + n) > graph_n_outputs(level->graph))
+        return TN_OK;
+    Shape *left = arena_array(&w->arena, Shape, (size_t)n + 1);
+    if (!left) return TN_OUT_OF_MEMORY;
+    for (int i = 0; i < n; i++) {
+        left[i] = level->graph->inputs.data[first + i]->type->shape;
+        *again |= leave_sizes(&left[i], graph_output(level->graph, (size_t)(out + i))->type);
+    }
+    Trust trust = level->trust == ALL_STAY ? SOME_STAY : AS_DECLARED;
+    return *again ? enter_again(w, level, trust, trust == SOME_STAY ? left : NULL) : TN_OK;
+}
+
+/* What the schema alone says of a node's results. */
+static tn_status infer_by_schema(Walker *w, const Node *node) {
+    TRY(gather(w, node));
+    for (uint32_t i = 0; i < node->n_results; i++) {
+        InferValue found;
+        preset(node, w->in, i, &found);
+        const OperandSpec *spec = op_output_spec(node->op, i);
+        if (spec && found.dtype && !(spec->types & TS(found.dtype))) found.dtype = TN_UNDEFINED;
+        tn_status status = settle(w, node->results[i], &found);
+        if (status == TN_OUT_OF_MEMORY) return status;
+        w->values[node->results[i]->id] = value_from_type(node->results[i]->type);
+    }
     diag_clear();
-    return true;
+    return TN_OK;
+}
+
+/* A node that cannot be as it is inferred. In a loop's body too much may have been taken for granted. A branch of an If
+   may be the one that is not taken: what is not known of it stays unknown, and if it is taken after all the error comes
+   then. */
+static tn_status try_otherwise(Walker *w, tn_status status) {
+    if (status == TN_OUT_OF_MEMORY || status == TN_LIMIT) return status;
+    for (int d = w->depth - 1; d > 0; d--) {
+        const Node *owner = w->levels[d].graph->owner;
+        if (owner && strcmp(owner->op->name, "If") == 0) {
+            struct Level *level = &w->levels[w->depth - 1];
+            Node *node = level->node;
+            level->node = node->next;
+            level->nested = 0;
+            return infer_by_schema(w, node);
+        }
+        if (w->levels[d].trust == AS_DECLARED) continue;
+        w->depth = d + 1;
+        diag_clear();
+        return enter_again(w, &w->levels[d], AS_DECLARED, NULL);
+    }
+    return status;
+}
+
+static tn_status leave_graph(Walker *w) {
+    bool again;
+    struct Level *level = &w->levels[w->depth - 1];
+    TRY(check_carried(w, level, &again));
+    if (again) return TN_OK;
+    w->saved.len = level->saved;
+    w->depth--;
+    return TN_OK;
+}
+
+static tn_status step(Walker *w) {
+    struct Level *level = &w->levels[w->depth - 1];
+    Node *node = level->node;
+    Graph *body = node->op->flags & OP_CONTROL ? node_graph(node, level->nested) : NULL;
+    if (body) {
+        level->nested++;
+        return enter_body(w, node, body);
+    }
+    TRY(infer_one(w, node));
+    level->node = node->next;
+    level->nested = 0;
+    return TN_OK;
 }
 
 static tn_status walk_graphs(Walker *w) {
-    TRY(enter(w, w->model->main));
+    w->budget = 16 * (int64_t)w->model->n_values + 1000;
+    TRY(enter(w, w->model->main, AS_DECLARED, 0));
     while (w->depth > 0) {
-        struct Level *level = &w->levels[w->depth - 1];
-        if (!level->node) {
-            w->depth--;
-            continue;
-        }
-        Graph *body = level->node->op->flags & OP_CONTROL ? node_graph(level->node, level->nested) : NULL;
-        if (body) {
-            TRY(gather(w, level->node));
-            TRY(control_bind_body(level->node, w->model, w->in, body, level->nested++));
-            TRY(enter(w, body));
-            continue;
-        }
-        tn_status status = infer_one(w, level->node);
-        if (status != TN_OK && !leave_branch(w, status)) return status;
-        level = &w->levels[w->depth - 1];
-        level->node = level->node ? level->node->next : NULL;
-        level->nested = 0;
+        bool at_end = !w->levels[w->depth - 1].node;
+        tn_status status = at_end ? leave_graph(w) : step(w);
+        if (status != TN_OK && !at_end) status = try_otherwise(w, status);
+        TRY(status);
     }
     return TN_OK;
 }
@@ -270,6 +433,7 @@ tn_status infer_model(Model *model) {
     tn_status status = w->values ? walk_graphs(w) : TN_OUT_OF_MEMORY;
     if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
     arena_free(&w->arena);
+    vec_free(&model->ctx->allocator, &w->saved);
     mem_free(&model->ctx->allocator, w, sizeof *w);
     return status;
 }

@@ -88,18 +88,13 @@ tn_status normal_axes(const int64_t *axes, size_t n, int rank, const char *what,
 
 static tn_status broadcast_dim(DimTable *dims, Dim a, Dim b, int at, Dim *out) {
     (void)dims;
-    if (a == b || b == 1)
-        *out = a;
-    else if (a == 1)
-        *out = b;
+    if (a == b || b == 1) *out = a;
+    else if (a == 1) *out = b;
     else if (dim_is_const(a) && dim_is_const(b))
         return fail(TN_SHAPE, "sizes %lld and %lld of dimension %d do not broadcast", (long long)a, (long long)b, at);
-    else if (dim_is_const(a)) /* not 1, so the other is 1 or the same */
-        *out = a;
-    else if (dim_is_const(b))
-        *out = b;
-    else
-        *out = DIM_UNKNOWN;
+    else if (dim_is_const(a)) /* not 1, so the other is 1 or the same */ *out = a;
+    else if (dim_is_const(b)) *out = b;
+    else *out = DIM_UNKNOWN;
     return TN_OK;
 }
 

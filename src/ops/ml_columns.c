@@ -41,7 +41,7 @@ static tn_status vectorizer_infer(InferCtx *c) {
     for (int i = 0; i < c->n_in; i++) {
         TRY(want_rows(c, i));
         if (in_shape(c, i)->rank >= 0) TRY(dims_must_match(rows, rows_of(c, i), "rows of the inputs", &rows));
-        if (given.n && given.data[i] < 0)
+        if (given.n && (given.data[i] < 0 || given.data[i] > INT32_MAX))
             return fail(TN_INVALID_MODEL, "inputdimensions has the value %lld", (long long)given.data[i]);
         int rank = in_shape(c, i)->rank;
         width = dim_add(c->dims, width, given.n ? given.data[i] : rank > 0 ? in_dim(c, i, rank - 1) : DIM_UNKNOWN);

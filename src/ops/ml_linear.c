@@ -29,13 +29,15 @@ typedef struct Classifier {
     bool second;     /* one score for two classes */
 } Classifier;
 
+/* `width`: features; negative where they are not known. */
 static tn_status read_classifier(const Node *node, int64_t width, Classifier *m) {
     *m = (Classifier){.coefficients = attr_float_list(node, "coefficients"),
                       .intercepts = attr_float_list(node, "intercepts")};
     TRY(read_post_transform(node, &m->post));
     TRY(read_labels(node, "classlabels_ints", "classlabels_strings", &m->labels));
     m->targets = m->intercepts.n ? m->intercepts.n : width > 0 ? m->coefficients.n / width : 0;
-    if (width > 0) TRY(check_sizes(m->coefficients.n, m->targets, width));
+    if (width >= 0) TRY(check_sizes(m->coefficients.n, m->targets, width));
+    if (width == 0 && !m->targets) return fail(TN_SHAPE, "without features and intercepts there are no scores");
     m->second = m->targets == 1 && m->labels.n == 2;
     if (m->targets > 1 && m->labels.n < m->targets)
         return fail(TN_INVALID_MODEL, "%lld class labels for %lld scores", (long long)m->labels.n,
@@ -48,7 +50,7 @@ static tn_status classifier_infer(InferCtx *c) {
     int rank = in_shape(c, 0)->rank;
     TRY(want_rows(c, 0));
     Dim width = rank > 0 ? in_dim(c, 0, rank - 1) : DIM_UNKNOWN;
-    TRY(read_classifier(c->node, dim_is_const(width) ? width : 0, &m));
+    TRY(read_classifier(c->node, dim_is_const(width) ? width : -1, &m));
     Shape y = {.rank = 1, .dims = {rows_of(c, 0)}};
     Shape z = {.rank = 2, .dims = {y.dims[0], m.second ? 2 : m.targets ? m.targets : DIM_UNKNOWN}};
     set_type(c, 0, labels_dtype(&m.labels), &y);
@@ -72,7 +74,6 @@ static tn_status classifier_reference(KernelCtx *c) {
     float *z = NULL;
     Classifier m;
     TRY(read_classifier(c->node, width, &m));
-    if (width == 0) m.targets = m.intercepts.n;
     TRY(dense_f32(c, 0, &in));
     if (kernel_wants(c, 1)) TRY(result_f32(c, 1, &z));
     float *scores = kernel_scratch(c, float, (size_t)m.targets + 2);

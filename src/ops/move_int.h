@@ -25,10 +25,6 @@ tn_status tensor_all_ints(const Tensor *t, Arena *arena, int64_t **out, int64_t 
 
 /* A reference kernel that builds the op's regions, now that all contents are there, and runs them. */
 tn_status run_as_regions(KernelCtx *c);
-/* Whether somebody reads result i of a kernel. */
-static inline bool output_wanted(const KernelCtx *c, int i) {
-    return i < c->n_out && (!c->out_wanted || c->out_wanted[i]);
-}
 /* Result i with these dims, allocated unless it is there already. */
 tn_status output_ready(KernelCtx *c, int i, int rank, const int64_t *dims);
 /* The result all zeros. */

@@ -20,8 +20,7 @@ static tn_status read_sizes(const Node *node, Weights *w) {
                    .n = attr_int(node, "N"),
                    .bits = attr_int(node, "bits"),
                    .block = attr_int(node, "block_size")};
-    int64_t count;
-    if (w->k < 1 || w->n < 1 || mul_overflows(w->k, w->n, &count))
+    if (w->k < 1 || w->n < 1 || w->k > INT32_MAX || w->n > INT32_MAX) /* so that products with block sizes fit */
         return fail(TN_INVALID_MODEL, "K is %lld and N %lld", (long long)w->k, (long long)w->n);
     if ((w->bits != 2 && w->bits != 4 && w->bits != 8) || w->block < 16 || w->block > 1 << 20 ||
         (w->block & (w->block - 1)))

@@ -22,9 +22,9 @@ static inline Dim in_dim(const InferCtx *c, int i, int d) {
     const Shape *s = in_shape(c, i);
     return has_input(c, i) && s->rank > d ? s->dims[d] : DIM_UNKNOWN;
 }
-/* Whether a kernel is to write result i. */
+/* Whether a kernel is to write result i, whose memory inference knew how to make. */
 static inline bool kernel_wants(const KernelCtx *c, int i) {
-    return i < c->n_out && (!c->out_wanted || c->out_wanted[i]) && (c->out[i].data || tensor_count(&c->out[i]) == 0);
+    return output_wanted(c, i) && (c->out[i].data || tensor_count(&c->out[i]) == 0);
 }
 
 /* ---- types --------------------------------------------------------------------------------------------------- */

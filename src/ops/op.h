@@ -12,13 +12,13 @@
 /* What is known of a value. The same struct serves the compiler (dims may be expressions, contents partly known) and
    the running program (everything concrete). */
 typedef struct InferValue {
-    bool present;           /* false: an optional operand that is absent */
+    bool present; /* false: an optional operand that is absent */
     TypeKind kind;
-    tn_dtype dtype;         /* TN_UNDEFINED: not known */
-    Shape shape;            /* of a tensor */
-    const Type *elem;       /* of a sequence or optional */
-    const Tensor *value;    /* contents, where known; else NULL */
-    const Dim *content;     /* contents of a small integer tensor as dims, some maybe DIM_UNKNOWN; NULL: not known */
+    tn_dtype dtype;      /* TN_UNDEFINED: not known */
+    Shape shape;         /* of a tensor */
+    const Type *elem;    /* of a sequence or optional */
+    const Tensor *value; /* contents, where known; else NULL */
+    const Dim *content;  /* contents of a small integer tensor as dims, some maybe DIM_UNKNOWN; NULL: not known */
     int32_t n_content;
 } InferValue;
 
@@ -27,8 +27,8 @@ typedef struct InferValue {
 
 struct InferCtx {
     const Node *node;
-    Model *model;    /* NULL while a program runs: everything is concrete, nothing is interned */
-    DimTable *dims;  /* NULL likewise */
+    Model *model;   /* NULL while a program runs: everything is concrete, nothing is interned */
+    DimTable *dims; /* NULL likewise */
     int n_in, n_out;
     const InferValue *in;
     InferValue *out;
@@ -50,9 +50,9 @@ bool in_ints(const InferCtx *c, int i, int64_t *out, int max, int *n);
 void set_shape(InferCtx *c, int out, const Shape *shape);
 void set_dtype(InferCtx *c, int out, tn_dtype dtype);
 void set_type(InferCtx *c, int out, tn_dtype dtype, const Shape *shape);
-void set_like(InferCtx *c, int out, int in);        /* element type, shape and kind of an operand */
+void set_like(InferCtx *c, int out, int in);                       /* element type, shape and kind of an operand */
 void set_content(InferCtx *c, int out, const Dim *content, int n); /* ignored when n > CONTENT_MAX */
-void set_unknown_rank(InferCtx *c, int out, int rank); /* rank known, dims not; rank < 0: nothing known */
+void set_unknown_rank(InferCtx *c, int out, int rank);             /* rank known, dims not; rank < 0: nothing known */
 
 /* axis in -rank..rank-1 made non-negative; else TN_OUT_OF_RANGE that names attribute or operand `what`. */
 tn_status normal_axis(int64_t axis, int rank, const char *what, int *out);
@@ -72,11 +72,11 @@ tn_status dims_must_match(Dim a, Dim b, const char *what, Dim *out);
 struct RegionCtx {
     const Node *node;
     int n_in, n_out;
-    const Tensor *const *in;  /* NULL: absent. Dims and strides are concrete; data only where contents decide */
-    const Tensor *out;        /* dense results, shapes only */
-    RegionList *lists;        /* one a result, on an arena */
+    const Tensor *const *in;          /* NULL: absent. Dims and strides are concrete; data only where contents decide */
+    const Tensor *out;                /* dense results, shapes only */
+    RegionList *lists;                /* one a result, on an arena */
     const void *fill[OP_MAX_OUTPUTS]; /* one element for what no region covers; NULL: zero */
-    bool declined;            /* set: run the reference kernel instead (say, too many regions) */
+    bool declined;                    /* set: run the reference kernel instead (say, too many regions) */
 };
 static inline bool region_has_input(const RegionCtx *c, int i) { return i < c->n_in && c->in[i]; }
 /* The whole of input `in`, in its own order, becomes the whole of output `out` (reshape and its like). */
@@ -110,11 +110,15 @@ struct KernelCtx {
     Tensor *out;             /* dense, ready, unless data is NULL: then the kernel calls kernel_alloc_output */
     const bool *out_wanted;  /* false: an optional result that nobody reads; out[i] may lack data. NULL: all */
     Context *context;
-    Pool *pool;              /* NULL: one thread */
-    Arena *scratch;          /* reset by the host after each kernel */
+    Pool *pool;     /* NULL: one thread */
+    Arena *scratch; /* reset by the host after each kernel */
     KernelHost *host;
 };
 static inline bool kernel_has_input(const KernelCtx *c, int i) { return i < c->n_in && c->in[i]; }
+/* Whether somebody reads result i. */
+static inline bool output_wanted(const KernelCtx *c, int i) {
+    return i < c->n_out && (!c->out_wanted || c->out_wanted[i]);
+}
 tn_status kernel_alloc_output(KernelCtx *c, int i, int rank, const int64_t *dims); /* dtype as in c->out[i] */
 tn_status kernel_give_output(KernelCtx *c, int i, Tensor *value);
 tn_status kernel_poll(KernelCtx *c);

@@ -89,8 +89,11 @@ typedef Dim (*ContentFn)(const InferCtx *c, Dim a, Dim b);
 void content_binary(InferCtx *c, int ia, int ib, ContentFn fn);
 void content_unary(InferCtx *c, Dim (*fn)(const InferCtx *c, Dim a));
 
-/* Control flow (control.c): before nested graph number `k` of a node is inferred, its inputs get what the node's operands
-   `in` say of them (n_operands of them). */
-tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, size_t k);
+/* Control flow (control.c): before a nested graph of a node is inferred, its inputs get what the node's operands `in` say
+   of them (n_operands of them). `sizes_stay`: values carried from turn to turn are taken to keep the sizes they begin
+   with, which the caller checks when the body is inferred. */
+tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay);
+/* How many values a turn of the body hands to the next: its inputs from *in on get its outputs from *out on. */
+int control_carried(const Node *node, int *in, int *out);
 
 #endif

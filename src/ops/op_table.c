@@ -26,10 +26,8 @@ static const OpSchema *search(Str domain, Str name) {
         int c = compare(domain, domain_of(table[middle]));
         if (c == 0) c = compare(name, str_of(table[middle]->name));
         if (c == 0) return table[middle];
-        if (c < 0)
-            high = middle;
-        else
-            low = middle + 1;
+        if (c < 0) high = middle;
+        else low = middle + 1;
     }
     return NULL;
 }

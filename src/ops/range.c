@@ -74,7 +74,8 @@ static tn_status infer_floats(const InferCtx *c, Dim *count) {
 static tn_status range_infer(InferCtx *c) {
     Shape s = {.rank = 1, .dims = {DIM_UNKNOWN}};
     for (int k = 0; k < 3; k++) {
-        Dim count = has_input(c, k) && rank_known(c, k) ? dims_product(c->dims, in_shape(c, k), 0, in_shape(c, k)->rank) : 1;
+        Dim count = has_input(c, k) && rank_known(c, k) ? dims_product(c->dims, in_shape(c, k), 0, in_shape(c, k)->rank)
+                                                        : 1;
         if (dim_is_const(count) && count != 1) return fail(TN_SHAPE, "start, limit and delta must be single numbers");
     }
     tn_dtype dtype = in_dtype(c, 0);

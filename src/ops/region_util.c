@@ -4,9 +4,7 @@
 
 tn_status add_region(RegionCtx *c, int out, const Region *region) { return region_push(&c->lists[out], region); }
 
-Region region_over(const RegionCtx *c, int out, int in) {
-    return region_dense(in, c->out[out].rank, c->out[out].dims);
-}
+Region region_over(const RegionCtx *c, int out, int in) { return region_dense(in, c->out[out].rank, c->out[out].dims); }
 
 /* Row-major order of the operand is row-major order of the result, so a box over the operand's dims serves whatever
    the result's dims are. */

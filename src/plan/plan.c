@@ -12,11 +12,11 @@ typedef struct Block {
 } Block;
 
 typedef struct Planner {
-    Block *blocks;   /* one for each item that is no alias and has a size */
+    Block *blocks; /* one for each item that is no alias and has a size */
     size_t n, n_fixed;
-    Block **order;   /* the order of placing; fixed blocks are not in it */
-    Block **placed;  /* by ascending offset, or by end of life */
-    int64_t *best;   /* offsets of the best arena so far, by block */
+    Block **order;  /* the order of placing; fixed blocks are not in it */
+    Block **placed; /* by ascending offset, or by end of life */
+    int64_t *best;  /* offsets of the best arena so far, by block */
     int64_t best_size;
     int32_t n_steps;
 } Planner;
@@ -273,12 +273,9 @@ static tn_status plan(Arena *scratch, const PlanItem *items, size_t n, int64_t *
     TRY(try_orders(&p, scratch, result->bound));
     result->size = p.best_size;
     for (size_t i = 0; i < n; i++) {
-        if (items[i].alias >= 0)
-            offsets[i] = offsets[items[i].alias];
-        else if (items[i].fixed >= 0)
-            offsets[i] = items[i].fixed;
-        else
-            offsets[i] = block_of[i] < 0 ? 0 : p.best[block_of[i]];
+        if (items[i].alias >= 0) offsets[i] = offsets[items[i].alias];
+        else if (items[i].fixed >= 0) offsets[i] = items[i].fixed;
+        else offsets[i] = block_of[i] < 0 ? 0 : p.best[block_of[i]];
     }
     return TN_OK;
 }

@@ -123,8 +123,7 @@ static tn_status drop_dead(Program *p) {
             free_bodies(&p->instrs.data[i]);
             continue;
         }
-        for (uint32_t k = 0; k < p->instrs.data[i].n_out; k++)
-            p->slots.data[p->instrs.data[i].out[k]].def = (int32_t)n;
+        for (uint32_t k = 0; k < p->instrs.data[i].n_out; k++) p->slots.data[p->instrs.data[i].out[k]].def = (int32_t)n;
         p->instrs.data[n++] = p->instrs.data[i];
     }
     p->instrs.len = n;
@@ -137,8 +136,7 @@ static void set_last_uses(Program *p) {
         const Instr *instr = &p->instrs.data[i];
         for (uint32_t k = 0; k < instr->n_in; k++)
             if (instr->in[k] >= 0) p->slots.data[instr->in[k]].last_use = (int32_t)i;
-        for (uint32_t k = 0; k < instr->n_captures; k++)
-            p->slots.data[instr->captures[k]].last_use = (int32_t)i;
+        for (uint32_t k = 0; k < instr->n_captures; k++) p->slots.data[instr->captures[k]].last_use = (int32_t)i;
     }
     for (size_t i = 0; i < p->outputs.len; i++) {
         p->slots.data[p->outputs.data[i]].is_output = true;
@@ -158,7 +156,7 @@ static void keep_graph_order(Program *p) {
 /* ---- order --------------------------------------------------------------------------------------------------- */
 
 typedef struct Turn {
-    int32_t at;    /* the instruction that it stands before, or its own number */
+    int32_t at; /* the instruction that it stands before, or its own number */
     bool stays;
     int32_t index;
 } Turn;

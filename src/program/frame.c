@@ -171,8 +171,8 @@ tn_status frame_bind(Frame *f, int32_t end) {
         if (!state->known || state->home == HOME_NONE || f->program->slots.data[s].def >= end) continue;
         const SlotState *root = &f->state[state->root];
         if (root->home == HOME_OUTPUT && !f->output_data[root->offset])
-            TRY(f->runner->output(f->runner->user, (size_t)root->offset,
-                                  &f->t[f->program->outputs.data[root->offset]], &f->output_data[root->offset]));
+            TRY(f->runner->output(f->runner->user, (size_t)root->offset, &f->t[f->program->outputs.data[root->offset]],
+                                  &f->output_data[root->offset]));
         f->t[s].data = root_data(f, state->root);
     }
     return TN_OK;
@@ -270,12 +270,13 @@ tn_status frame_info(const Frame *f, FrameInfo *info) {
     int64_t *bound = arena_array(scratch, int64_t, n), *plain = arena_array(scratch, int64_t, n);
     if (!bound || !plain) return TN_OUT_OF_MEMORY;
     for (size_t s = 0; s < f->program->slots.len; s++) count_slot(f, s, bound, plain);
-    *info = (FrameInfo){.arena_bytes = (uint64_t)f->arena_size, .bound_bytes = peak(bound, n),
-                        .plain_bytes = peak(plain, n), .allocated_bytes = f->memory->size};
+    *info = (FrameInfo){.arena_bytes = (uint64_t)f->arena_size,
+                        .bound_bytes = peak(bound, n),
+                        .plain_bytes = peak(plain, n),
+                        .allocated_bytes = f->memory->size};
     for (size_t i = 0; i < f->segments.len && f->segments.data[i].planned; i++) {
         info->n_segments++;
-        for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++)
-            info->flops += f->steps[k].flops;
+        for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++) info->flops += f->steps[k].flops;
     }
     info->n_planned = info->n_segments ? (size_t)f->segments.data[info->n_segments - 1].end : 0;
     info->complete = info->n_planned == f->program->instrs.len;
@@ -301,7 +302,8 @@ tn_status runner_init(Runner *runner, Context *ctx) {
 void runner_free(Runner *runner) { arena_free(&runner->scratch); }
 
 tn_status runner_poll(Runner *runner) {
-    if (atomic_load_explicit(&runner->cancelled, memory_order_relaxed)) return fail(TN_CANCELLED, "the run was cancelled");
+    if (atomic_load_explicit(&runner->cancelled, memory_order_relaxed))
+        return fail(TN_CANCELLED, "the run was cancelled");
     if (runner->deadline && monotonic_ns() > runner->deadline) return fail(TN_DEADLINE, "the run's time is up");
     return TN_OK;
 }

@@ -15,9 +15,9 @@ typedef struct Slot {
     const Value *value;
     SlotKind kind;
     bool is_output;
-    uint32_t index;     /* of an input or capture */
-    int32_t def;        /* the instruction that makes it; -1 */
-    int32_t last_use;   /* the last instruction that reads it; n_instrs when it is an output; -1: nobody */
+    uint32_t index;   /* of an input or capture */
+    int32_t def;      /* the instruction that makes it; -1 */
+    int32_t last_use; /* the last instruction that reads it; n_instrs when it is an output; -1: nobody */
     int32_t graph_def, graph_last_use; /* the same in the graph's own order */
 } Slot;
 
@@ -25,10 +25,10 @@ typedef struct Program Program;
 typedef struct Instr {
     const Node *node;
     uint32_t n_in, n_out, n_bodies, n_captures;
-    int32_t *in;        /* slots; -1: absent */
-    int32_t *out;       /* slots */
-    Program **bodies;   /* of the node's nested graphs */
-    int32_t *captures;  /* slots that the bodies read besides the operands */
+    int32_t *in;       /* slots; -1: absent */
+    int32_t *out;      /* slots */
+    Program **bodies;  /* of the node's nested graphs */
+    int32_t *captures; /* slots that the bodies read besides the operands */
 } Instr;
 
 /* Immutable once built. Instructions stand in the graph's order; those that no wanted output needs are left out, those
@@ -62,8 +62,8 @@ typedef struct Step {
     bool folded;
     const KernelDesc *kernel;
     Prepared prepared;
-    uint32_t pack;      /* bit i: operand i is handed over as a dense copy */
-    RegionList *lists;  /* one a result; empty with `covers` for views */
+    uint32_t pack;     /* bit i: operand i is handed over as a dense copy */
+    RegionList *lists; /* one a result; empty with `covers` for views */
     const void **fill;
     double flops;
     uint64_t nanoseconds;
@@ -80,7 +80,7 @@ typedef struct Runner {
     Context *ctx;
     Arena scratch;
     atomic_bool cancelled;
-    uint64_t deadline;  /* monotonic nanoseconds; 0: none */
+    uint64_t deadline; /* monotonic nanoseconds; 0: none */
     bool profile;
     /* Around each instruction of the outermost program; may be NULL. */
     int (*before)(void *user, size_t instr);
@@ -92,7 +92,7 @@ typedef struct Runner {
 
 typedef struct Segment {
     int32_t start, end;
-    Arena arena;        /* lists of regions, contents computed while planning */
+    Arena arena; /* lists of regions, contents computed while planning */
     bool planned;
     struct Assumption *assumptions;
     size_t n_assumptions;
@@ -103,11 +103,11 @@ typedef struct Frame {
     const Program *program;
     Runner *runner;
     bool outermost;
-    bool planned;          /* for inputs like `signature` */
+    bool planned; /* for inputs like `signature` */
     Arena arena;
-    Tensor *t;             /* by slot */
-    struct SlotState *state; /* by slot */
-    Step *steps;           /* by instruction */
+    Tensor *t;                /* by slot */
+    struct SlotState *state;  /* by slot */
+    Step *steps;              /* by instruction */
     struct Frame ***children; /* by instruction and body; NULL until run */
     VEC(Segment) segments;
     Memory *memory;

@@ -7,23 +7,23 @@
 
 /* Whose memory a slot's bytes lie in. */
 typedef enum Home {
-    HOME_NONE,    /* not planned yet */
-    HOME_INPUT,   /* given for the run: inputs, captures */
-    HOME_CONST,   /* the model's, or computed while planning */
-    HOME_ARENA,   /* the frame's memory at `offset` */
-    HOME_OUTPUT,  /* memory of graph output `offset`, given by the session */
-    HOME_OWNED    /* a buffer of its own: strings, results of unknown size */
+    HOME_NONE,   /* not planned yet */
+    HOME_INPUT,  /* given for the run: inputs, captures */
+    HOME_CONST,  /* the model's, or computed while planning */
+    HOME_ARENA,  /* the frame's memory at `offset` */
+    HOME_OUTPUT, /* memory of graph output `offset`, given by the session */
+    HOME_OWNED   /* a buffer of its own: strings, results of unknown size */
 } Home;
 
 typedef struct SlotState {
-    bool known;         /* dims and strides are known */
-    bool told;          /* by its kernel, at each run anew */
-    bool fixed;         /* ready since before any run: constants and what follows from them and from shapes */
-    Home home;          /* of the root */
-    int32_t root;       /* the slot whose memory this one lies in */
-    int32_t root_last;  /* of a root: the last instruction that reads any slot in it */
-    int64_t bytes;      /* of a root */
-    int64_t offset;     /* see Home */
+    bool known;        /* dims and strides are known */
+    bool told;         /* by its kernel, at each run anew */
+    bool fixed;        /* ready since before any run: constants and what follows from them and from shapes */
+    Home home;         /* of the root */
+    int32_t root;      /* the slot whose memory this one lies in */
+    int32_t root_last; /* of a root: the last instruction that reads any slot in it */
+    int64_t bytes;     /* of a root */
+    int64_t offset;    /* see Home */
 } SlotState;
 
 /* What the plan of a later segment took for granted about a value made before. */

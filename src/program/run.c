@@ -86,8 +86,15 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
         wanted[k] = f->program->slots.data[s].last_use >= 0;
     }
     Launch l = {.host = {host_run_graph, host_alloc, host_give, host_poll}, .f = f, .i = i};
-    KernelCtx c = {.node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = in, .out = out,
-                   .out_wanted = wanted, .context = f->runner->ctx, .pool = f->runner->ctx->pool, .scratch = scratch,
+    KernelCtx c = {.node = instr->node,
+                   .n_in = (int)instr->n_in,
+                   .n_out = (int)instr->n_out,
+                   .in = in,
+                   .out = out,
+                   .out_wanted = wanted,
+                   .context = f->runner->ctx,
+                   .pool = f->runner->ctx->pool,
+                   .scratch = scratch,
                    .host = &l.host};
     TRY(step->kernel->launch(&c, &step->prepared));
     for (uint32_t k = 0; k < instr->n_out; k++)

@@ -38,7 +38,9 @@ static bool instr_ready(const Planning *p, const Instr *instr) {
 
 /* ---- assumptions --------------------------------------------------------------------------------------------- */
 
-static bool is_plain_bytes(const Tensor *t) { return t->kind == TYPE_TENSOR && t->dtype != TN_STRING && tensor_is_dense(t) && dtype_size(t->dtype); }
+static bool is_plain_bytes(const Tensor *t) {
+    return t->kind == TYPE_TENSOR && t->dtype != TN_STRING && tensor_is_dense(t) && dtype_size(t->dtype);
+}
 
 static tn_status assume(Planning *p, int32_t s, bool contents) {
     Frame *f = p->f;
@@ -74,8 +76,9 @@ bool segment_holds(const Frame *f, size_t k) {
         const Assumption *a = &seg->assumptions[i];
         const Tensor *t = &f->t[a->slot];
         size_t n = (size_t)a->like.rank * sizeof *t->dims;
-        if (t->kind != a->like.kind || t->dtype != a->like.dtype || t->rank != a->like.rank || memcmp(t->dims, a->like.dims, n) != 0 ||
-            memcmp(t->strides, a->like.strides, n) != 0 || t->offset != a->like.offset)
+        if (t->kind != a->like.kind || t->dtype != a->like.dtype || t->rank != a->like.rank ||
+            memcmp(t->dims, a->like.dims, n) != 0 || memcmp(t->strides, a->like.strides, n) != 0 ||
+            t->offset != a->like.offset)
             return false;
         if (a->n_bytes == SIZE_MAX) return false;
         if (a->n_bytes && memcmp(tensor_bytes(t), a->bytes, a->n_bytes) != 0) return false;
@@ -154,7 +157,8 @@ static bool is_foldable(const Planning *p, const Instr *instr, bool *from_run_ti
         const Tensor *t = &p->f->t[instr->out[k]];
         const SlotState *state = &p->f->state[instr->out[k]];
         if (!state->known || t->dtype == TN_STRING) return false;
-        if (*from_run_time && (dtype_is_float(t->dtype) || dtype_is_complex(t->dtype) || tensor_count(t) > FOLD_ELEMENTS))
+        if (*from_run_time &&
+            (dtype_is_float(t->dtype) || dtype_is_complex(t->dtype) || tensor_count(t) > FOLD_ELEMENTS))
             return false;
         bytes += state->bytes;
     }
@@ -234,10 +238,8 @@ static tn_status plan_regions(Planning *p, const Instr *instr, Step *step, const
     if (*declined) return TN_OK;
     step->action = STEP_NOTHING;
     for (uint32_t k = 0; k < instr->n_out; k++) {
-        if (try_view(p, instr, k, &step->lists[k]))
-            step->lists[k] = (RegionList){0};
-        else
-            step->action = STEP_RASTER;
+        if (try_view(p, instr, k, &step->lists[k])) step->lists[k] = (RegionList){0};
+        else step->action = STEP_RASTER;
     }
     return TN_OK;
 }
@@ -252,7 +254,8 @@ static bool may_replace(const Planning *p, const Instr *instr, int32_t i, uint32
     const Tensor *a = &f->t[s], *y = &f->t[out];
     const SlotState *root = &f->state[f->state[s].root];
     bool unplaced = root->home == HOME_NONE;
-    if ((root->home != HOME_ARENA && !unplaced) || root->root_last != i || root->bytes != f->state[out].bytes) return false;
+    if ((root->home != HOME_ARENA && !unplaced) || root->root_last != i || root->bytes != f->state[out].bytes)
+        return false;
     if (f->outermost && f->program->slots.data[out].is_output && !unplaced) return false;
     if (a->offset != 0 || a->rank != y->rank || !tensor_is_dense(a) || dtype_bits(a->dtype) != dtype_bits(y->dtype) ||
         a->dtype == TN_STRING || y->dtype == TN_STRING || dtype_size(a->dtype) == 0)
@@ -282,7 +285,8 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
 }
 
 static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, const Facts *x) {
-    KernelQuery q = {.node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = x->in, .out = x->out};
+    KernelQuery q = {
+        .node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = x->in, .out = x->out};
     const KernelDesc *kernel;
     TRY(kernel_pick(&q, TARGET_ANY, &kernel));
     if (step->kernel != kernel && step->prepared.release) {
@@ -371,7 +375,8 @@ static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t 
             int32_t s = instr->out[k];
             SlotState *state = &f->state[s];
             bool earlier = i < start;
-            if (earlier ? !(state->home == HOME_ARENA && state->root == s && state->root_last >= start) : !is_new_root(f, s))
+            if (earlier ? !(state->home == HOME_ARENA && state->root == s && state->root_last >= start)
+                        : !is_new_root(f, s))
                 continue;
             if (f->t[s].dtype == TN_STRING) { /* counted references: in memory of its own, made when it runs */
                 state->home = HOME_OWNED;
@@ -379,8 +384,11 @@ static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t 
             }
             state->home = HOME_ARENA;
             slots[*n] = s;
-            items[(*n)++] = (PlanItem){.size = state->bytes, .fixed = earlier ? state->offset : -1,
-                                       .first = earlier ? 0 : i - start, .last = state->root_last - start, .alias = -1};
+            items[(*n)++] = (PlanItem){.size = state->bytes,
+                                       .fixed = earlier ? state->offset : -1,
+                                       .first = earlier ? 0 : i - start,
+                                       .last = state->root_last - start,
+                                       .alias = -1};
         }
     }
     return TN_OK;

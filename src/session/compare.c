@@ -106,12 +106,9 @@ tn_difference tn_tensor_compare(const tn_tensor *got, const tn_tensor *want, dou
     const Tensor *a = &got->t, *b = &want->t;
     int64_t n = tensor_count(a);
     if (!same_shape(a, b, &d)) return d;
-    if (a->dtype == TN_STRING)
-        compare_strings(a, b, n, &d);
-    else if (dtype_is_float(a->dtype) || dtype_is_complex(a->dtype))
-        compare_floats(a, b, n, rtol, atol, &d);
-    else
-        compare_ints(a, b, n, &d);
+    if (a->dtype == TN_STRING) compare_strings(a, b, n, &d);
+    else if (dtype_is_float(a->dtype) || dtype_is_complex(a->dtype)) compare_floats(a, b, n, rtol, atol, &d);
+    else compare_ints(a, b, n, &d);
     d.same = d.n_wrong == 0;
     return d;
 }

@@ -76,7 +76,11 @@ tn_status tn_model_infer(tn_model *model) {
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
-tn_graph *tn_model_graph(const tn_model *model) { return model ? (tn_graph *)model->ir->main : NULL; }
+tn_graph *tn_model_graph(const tn_model *model) {
+    if (!model) return NULL;
+    atomic_store(&((tn_model *)model)->exposed, true);
+    return (tn_graph *)model->ir->main;
+}
 const char *tn_graph_name(const tn_graph *graph) { return graph ? text_of(graph_of(graph)->name) : ""; }
 size_t tn_graph_n_inputs(const tn_graph *graph) { return graph ? graph_of(graph)->inputs.len : 0; }
 
@@ -353,6 +357,7 @@ static tn_status bridge_graph(Visitor *v, Graph *graph) {
 
 tn_status tn_visit(tn_model *model, const tn_visitor *visitor) {
     if (!model || !visitor) return fail(TN_INVALID_ARGUMENT, "model or visitor is NULL");
+    atomic_store(&model->exposed, true);
     Bridge bridge = {visitor};
     Visitor v = {.node = bridge_node, .input = bridge_input, .graph = bridge_graph, .user = &bridge};
     return visit_model(model->ir, &v);

@@ -66,8 +66,8 @@ static uint64_t weight_bytes(const tn_session *s) {
 
 tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
-    *info = (tn_session_info){.n_instructions = s->program->instrs.len, .weight_bytes = weight_bytes(s),
-                              .allocated_bytes = s->memory.size};
+    *info = (tn_session_info){
+        .n_instructions = s->program->instrs.len, .weight_bytes = weight_bytes(s), .allocated_bytes = s->memory.size};
     if (!s->current) return TN_OK;
     FrameInfo f;
     TRY(frame_info(s->current, &f));
@@ -102,13 +102,14 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     const Instr *instr = &s->program->instrs.data[i];
     const Frame *f = s->current;
     bool planned = is_planned(f, i);
-    *info = (tn_instruction_info){.index = i, .node = instr->node->loc.s ? instr->node->loc.s : "",
-                                  .op = instr->node->op->name, .rank = -1};
+    *info = (tn_instruction_info){
+        .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->node->op->name, .rank = -1};
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
     if (!planned) return TN_OK;
     info->flops = f->steps[i].flops;
     info->nanoseconds = f->steps[i].nanoseconds;
-    if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0]) || f->t[instr->out[0]].kind != TYPE_TENSOR) return TN_OK;
+    if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0]) || f->t[instr->out[0]].kind != TYPE_TENSOR)
+        return TN_OK;
     const Tensor *t = &f->t[instr->out[0]];
     info->dtype = t->dtype;
     info->rank = t->rank;
@@ -183,8 +184,14 @@ tn_status tn_op(size_t i, tn_op_info *info) {
         used += k;
     }
     bool both = op->regions && op->reference;
-    *info = (tn_op_info){.domain = op->domain ? op->domain : "", .name = op->name, .kind = kinds[op->kind],
-                         .summary = op->summary ? op->summary : "", .types = types,
-                         .kernels = both ? "regions, reference_any" : op->regions ? "regions" : op->reference ? "reference_any" : ""};
+    *info = (tn_op_info){.domain = op->domain ? op->domain : "",
+                         .name = op->name,
+                         .kind = kinds[op->kind],
+                         .summary = op->summary ? op->summary : "",
+                         .types = types,
+                         .kernels = both            ? "regions, reference_any"
+                                    : op->regions   ? "regions"
+                                    : op->reference ? "reference_any"
+                                                    : ""};
     return TN_OK;
 }

@@ -3,6 +3,8 @@
 #include "formats/formats.h"
 #include "session/session.h"
 
+#include <pthread.h>
+
 /* ---- formats ------------------------------------------------------------------------------------------------- */
 
 #define FORMAT(id) extern const FormatDesc format_##id;
@@ -19,7 +21,8 @@ static const FormatDesc *const formats[] = {
 static tn_status unknown_format(const char *what) {
     Text names;
     text_init(&names, &allocator_default);
-    for (size_t i = 0; i < N_FORMATS; i++) text_printf(&names, "%s%s (%s)", i ? ", " : "", formats[i]->name, formats[i]->extension);
+    for (size_t i = 0; i < N_FORMATS; i++)
+        text_printf(&names, "%s%s (%s)", i ? ", " : "", formats[i]->name, formats[i]->extension);
     tn_status status = fail(TN_UNSUPPORTED, "%s; known formats: %s", what, names.s ? names.s : "");
     text_free(&names);
     return status;
@@ -67,7 +70,9 @@ tn_status tn_model_load_memory(tn_context *context, const void *data, size_t siz
                                void (*release)(void *user, void *data, size_t size), void *user, tn_model **model) {
     Context *ctx = context_of(context);
     Buffer *bytes = NULL;
-    tn_status status = !context || (size && !data) || !model ? fail(TN_INVALID_ARGUMENT, "context, data or model is NULL") : TN_OK;
+    tn_status status = !context || (size && !data) || !model
+                           ? fail(TN_INVALID_ARGUMENT, "context, data or model is NULL")
+                           : TN_OK;
     if (status == TN_OK) status = buffer_borrow(&ctx->allocator, (void *)data, size, release, user, &bytes);
     if (status != TN_OK) {
         if (release) release(user, (void *)data, size);
@@ -104,29 +109,35 @@ tn_status tn_model_save(const tn_model *model, const char *path) {
 
 /* ---- inputs, outputs, metadata -------------------------------------------------------------------------------- */
 
+/* Text for a caller to keep: interned, under a lock since threads may ask a shared model at once. */
+static const char *interned(const Model *model, Text *text) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    Str kept = text->s ? model_str((Model *)model, (Str){text->s, text->n}) : STR("?");
+    pthread_mutex_unlock(&lock);
+    text_free(text);
+    return kept.s ? kept.s : "?";
+}
+
 static void fill_dims(const Model *model, const Shape *shape, tn_value_info *info) {
     info->rank = shape->rank;
     for (int i = 0; i < shape->rank; i++) {
-        Dim d = shape->dims[i];
         Text text;
         text_init(&text, &model->ctx->allocator);
-        dim_print(&model->dims, d, &text);
-        Str kept = text.s ? model_str((Model *)model, (Str){text.s, text.n}) : STR("?");
-        text_free(&text);
-        info->dims[i] = dim_is_const(d) ? d : -1;
-        info->dim_text[i] = kept.s ? kept.s : "?";
+        dim_print(&model->dims, shape->dims[i], &text);
+        info->dims[i] = dim_is_const(shape->dims[i]) ? shape->dims[i] : -1;
+        info->dim_text[i] = interned(model, &text);
     }
 }
 
 void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info) {
-    *info = (tn_value_info){.name = name.s ? name.s : "", .kind = (tn_value_kind)type->kind, .dtype = type->dtype, .rank = -1};
+    *info = (tn_value_info){
+        .name = name.s ? name.s : "", .kind = (tn_value_kind)type->kind, .dtype = type->dtype, .rank = -1};
     if (type->kind == TYPE_TENSOR) fill_dims(model, &type->shape, info);
     Text text;
     text_init(&text, &model->ctx->allocator);
     type_print(model, type, &text);
-    Str kept = text.s ? model_str((Model *)model, (Str){text.s, text.n}) : STR("?");
-    text_free(&text);
-    info->type = kept.n ? kept.s : "?";
+    info->type = interned(model, &text);
 }
 
 size_t tn_model_n_inputs(const tn_model *model) { return model ? model->ir->main->inputs.len : 0; }
@@ -156,7 +167,8 @@ const char *tn_model_metadata(const tn_model *model, const char *key) {
 size_t tn_model_n_metadata(const tn_model *model) { return model ? model->ir->metadata.len / 2 : 0; }
 
 tn_status tn_model_metadata_at(const tn_model *model, size_t i, const char **key, const char **value) {
-    if (i >= tn_model_n_metadata(model)) return fail(TN_OUT_OF_RANGE, "entry %zu of %zu", i, tn_model_n_metadata(model));
+    if (i >= tn_model_n_metadata(model))
+        return fail(TN_OUT_OF_RANGE, "entry %zu of %zu", i, tn_model_n_metadata(model));
     *key = model->ir->metadata.data[2 * i].s;
     *value = model->ir->metadata.data[2 * i + 1].s;
     return TN_OK;

@@ -12,8 +12,10 @@ static tn_status find_outputs(const Model *model, const tn_session_options *o, V
         for (size_t k = 0; k < graph_n_outputs(g); k++)
             if (str_equal(g->output_names.data[k], name)) outputs[i] = graph_output(g, k);
         if (outputs[i] && outputs[i]->graph == g) continue;
-        return fail(TN_NOT_FOUND, outputs[i] ? "value \"%s\" stands in a nested graph and cannot be an output"
-                                             : "the model has no value \"%s\"", o->outputs[i]);
+        return fail(TN_NOT_FOUND,
+                    outputs[i] ? "value \"%s\" stands in a nested graph and cannot be an output"
+                               : "the model has no value \"%s\"",
+                    o->outputs[i]);
     }
     return TN_OK;
 }
@@ -52,6 +54,7 @@ tn_status tn_session_create(tn_model *model, const tn_session_options *options, 
     tn_session_options none = {0};
     if (!model || !session) return fail(TN_INVALID_ARGUMENT, "model or session is NULL");
     if (options && options->n_outputs > 0 && !options->outputs) return fail(TN_INVALID_ARGUMENT, "outputs is NULL");
+    if (atomic_load(&model->exposed)) TRY(model_verify(model->ir));
     tn_session *s = mem_alloc(&model->ctx->allocator, sizeof *s, alignof(tn_session));
     if (!s) return TN_OUT_OF_MEMORY;
     s->model = tn_model_retain(model);
@@ -102,7 +105,8 @@ static tn_status wrong_input(const tn_session *s, size_t i, tn_dtype dtype, int 
 static tn_status wrong_kind(const tn_session *s, size_t i, TypeKind kind) {
     static const char *const names[] = {"tensor", "sequence", "optional", "map"};
     const Value *v = s->model->ir->main->inputs.data[i];
-    return fail(TN_SHAPE, "input \"%s\" is a %s, a %s was given", v->name.s ? v->name.s : "", names[v->type->kind], names[kind]);
+    return fail(TN_SHAPE, "input \"%s\" is a %s, a %s was given", v->name.s ? v->name.s : "", names[v->type->kind],
+                names[kind]);
 }
 
 /* Against what the model declares: numbers must agree, symbols and unknown sizes take anything. */
@@ -114,7 +118,8 @@ static tn_status check_input(const tn_session *s, size_t i, TypeKind kind, tn_dt
     bool fits = (!type->dtype || type->dtype == dtype) && rank >= 0 && rank <= TN_MAX_RANK &&
                 (type->shape.rank < 0 || type->shape.rank == rank);
     for (int k = 0; fits && k < rank; k++)
-        fits = dims[k] >= 0 && (type->shape.rank < 0 || !dim_is_const(type->shape.dims[k]) || type->shape.dims[k] == dims[k]);
+        fits = dims[k] >= 0 &&
+               (type->shape.rank < 0 || !dim_is_const(type->shape.dims[k]) || type->shape.dims[k] == dims[k]);
     return fits ? TN_OK : wrong_input(s, i, dtype, rank, dims);
 }
 
@@ -129,7 +134,8 @@ static tn_status declared_input(tn_session *s, size_t i) {
         return TN_OK;
     }
     if (type->kind != TYPE_TENSOR || !type->dtype || !shape_is_known(&type->shape))
-        return fail(TN_SHAPE, "the shape of input \"%s\" is not declared: it has to be given", g->inputs.data[i]->name.s);
+        return fail(TN_SHAPE, "the shape of input \"%s\" is not declared: it has to be given",
+                    g->inputs.data[i]->name.s);
     tensor_set_dense(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
     return TN_OK;
 }
@@ -200,8 +206,10 @@ static tn_status check_output(const tn_session *s, size_t i, const Tensor *like)
     if (t->dtype == like->dtype && t->rank == like->rank &&
         memcmp(t->dims, like->dims, (size_t)t->rank * sizeof *t->dims) == 0)
         return TN_OK;
-    return fail(TN_SHAPE, "the tensor given for output %zu has another type or shape than the result; ask "
-                          "tn_session_output", i);
+    return fail(TN_SHAPE,
+                "the tensor given for output %zu has another type or shape than the result; ask "
+                "tn_session_output",
+                i);
 }
 
 static tn_status result_for(tn_session *s, size_t i, const Tensor *like) {
@@ -274,10 +282,8 @@ tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_
     tn_status status = run(s, options, inputs, n_inputs);
     for (size_t i = 0; i < n_outputs; i++) {
         if (s->given[i]) continue;
-        if (status == TN_OK)
-            outputs[i] = s->results[i];
-        else
-            tn_tensor_release(s->results[i]);
+        if (status == TN_OK) outputs[i] = s->results[i];
+        else tn_tensor_release(s->results[i]);
         s->results[i] = NULL;
     }
     return status;

@@ -18,6 +18,7 @@ struct tn_tensor {
 
 struct tn_model {
     atomic_int references;
+    atomic_bool exposed; /* handles were given out: the graph may have been changed since it was verified */
     Context *ctx;
     Model *ir;
 };

@@ -12,10 +12,10 @@ struct tn_session {
     bool arena_ready;
     Program *program;
     Runner runner;
-    Memory memory;       /* shared by the frames: one runs at a time */
-    Frame **frames;      /* plans, the last used first */
+    Memory memory;  /* shared by the frames: one runs at a time */
+    Frame **frames; /* plans, the last used first */
     size_t n_frames, max_frames;
-    Frame *current;      /* NULL: not planned, or the last resize failed */
+    Frame *current; /* NULL: not planned, or the last resize failed */
     size_t n_out;
     Tensor *inputs;      /* readings of the inputs of this run */
     tn_tensor **results; /* of this run */

@@ -50,7 +50,8 @@ tn_status tn_tensor_wrap(tn_context *context, tn_dtype dtype, int rank, const in
     TRY(checked_bytes(dtype, count, &want));
     if (want != bytes) return fail(TN_SHAPE, "the shape takes %zu bytes, the memory has %zu", want, bytes);
     if (bytes > 0 && !data) return fail(TN_INVALID_ARGUMENT, "data is NULL");
-    if (bytes > 0 && dtype_size(dtype) > 1 && (uintptr_t)data % (uintptr_t)(dtype_size(dtype) > 8 ? 8 : dtype_size(dtype)))
+    if (bytes > 0 && dtype_size(dtype) > 1 &&
+        (uintptr_t)data % (uintptr_t)(dtype_size(dtype) > 8 ? 8 : dtype_size(dtype)))
         return fail(TN_INVALID_ARGUMENT, "data is not aligned to its element type");
     Tensor t;
     tensor_set_dense(&t, dtype, rank, dims);
@@ -189,16 +190,12 @@ static tn_status parse_tensor(Context *ctx, const char *format, TypeKind kind, B
     Text found;
     text_init(&found, &ctx->allocator);
     tn_status status;
-    if (kind != TYPE_TENSOR && strcmp(format, "pb") == 0)
-        status = onnx_value_read(ctx, bytes, kind, &t, &found);
+    if (kind != TYPE_TENSOR && strcmp(format, "pb") == 0) status = onnx_value_read(ctx, bytes, kind, &t, &found);
     else if (kind != TYPE_TENSOR)
         status = fail(TN_UNSUPPORTED, "values that are no tensors are read from pb, not from \"%s\"", format);
-    else if (strcmp(format, "npy") == 0)
-        status = npy_read(ctx, bytes->data, bytes->size, &t);
-    else if (strcmp(format, "pb") == 0)
-        status = onnx_tensor_read(ctx, bytes, &t, &found);
-    else
-        status = fail(TN_UNSUPPORTED, "tensors are read from npy and pb, not from \"%s\"", format);
+    else if (strcmp(format, "npy") == 0) status = npy_read(ctx, bytes->data, bytes->size, &t);
+    else if (strcmp(format, "pb") == 0) status = onnx_tensor_read(ctx, bytes, &t, &found);
+    else status = fail(TN_UNSUPPORTED, "tensors are read from npy and pb, not from \"%s\"", format);
     if (status == TN_OK && name) status = text_copy(&found, name);
     if (status == TN_OK) {
         status = tensor_handle(ctx, &t, tensor);
@@ -218,7 +215,8 @@ tn_status tn_tensor_load(tn_context *context, const char *path, tn_tensor **tens
     return tn_tensor_load_as(context, path, TN_TENSOR, tensor, name);
 }
 
-tn_status tn_tensor_load_as(tn_context *context, const char *path, tn_value_kind kind, tn_tensor **tensor, char **name) {
+tn_status tn_tensor_load_as(tn_context *context, const char *path, tn_value_kind kind, tn_tensor **tensor,
+                            char **name) {
     if (!context || !path || !tensor) return fail(TN_INVALID_ARGUMENT, "context, path or tensor is NULL");
     if (kind < TN_TENSOR || kind > TN_MAP) return fail(TN_INVALID_ARGUMENT, "there is no kind %d of values", (int)kind);
     Buffer *bytes;

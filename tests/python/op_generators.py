@@ -284,9 +284,9 @@ def squeeze(r, op):
 
 @generator("Unsqueeze")
 def unsqueeze(r, op):
-    shape = r.shape(high=4)
-    return [r.values(shape), np.array(r.axes(len(shape) + r.integer(1, 2))[: r.integer(1, 2)], np.int64)] if shape else [
-        r.values(shape), np.array([r.integer(-1, 0)], np.int64)]  # fmt: skip
+    shape, n = r.shape(high=4), r.integer(1, 2)
+    axes = [int(a) for a in r.rng.permutation(len(shape) + n)[:n]]
+    return [r.values(shape), np.array([a - len(shape) - n if r.chance(0.5) else a for a in axes], np.int64)]
 
 
 @generator("Concat")
@@ -308,7 +308,7 @@ def slice_(r, op):
     shape = r.shape(low=1)
     axes = r.axes(len(shape))
     steps = [int(r.rng.choice([-3, -2, -1, 1, 1, 2, 3])) for _ in axes]
-    starts = [r.integer(-9, 9) for _ in axes]
+    starts = [r.integer(-max(shape[a], 1), 9) for a in axes]  # below, numpy and ONNX differ where a step is negative
     ends = [int(r.rng.choice([-9, -3, -1, 0, 2, 4, 9, 2**40])) for _ in axes]
     return [r.values(shape)] + [np.array(v, np.int64) for v in (starts, ends, axes, steps)]
 
@@ -454,7 +454,7 @@ def reverse_sequence(r, op):
 def one_hot(r, op):
     depth, shape = r.integer(1, 5), r.shape(high=3)
     r.choose("axis", None, *range(-len(shape) - 1, len(shape) + 1))
-    return [r.rng.integers(-depth, depth, shape), np.array(depth, np.int64), r.values([2])]
+    return [np.asarray(r.rng.integers(-depth, depth, shape)), np.array(depth, np.int64), r.values([2])]
 
 
 # ---- products, windows ----------------------------------------------------------------------------------------------
@@ -611,7 +611,37 @@ def conv_transpose_oracle(op, operands, attributes):
     return [y.astype(operands[0].dtype)]
 
 
-ORACLES.update(MaxPool=pool_oracle, AveragePool=pool_oracle, ConvTranspose=conv_transpose_oracle)
+def global_max_oracle(op, operands, attributes):
+    x = operands[0]
+    return [x.max(axis=tuple(range(2, x.ndim)), keepdims=True)]
+
+
+def lrn_oracle(op, operands, attributes):
+    """The reference walks over the batch where it should walk over channels."""
+    x, size = operands[0].astype(np.float64), attributes["size"]
+    alpha, beta, bias = (attributes.get(name, value) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    total = np.zeros_like(x)
+    for c in range(x.shape[1]):
+        near = x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1]
+        total[:, c] = (near * near).sum(1)
+    return [(x / (bias + alpha / size * total) ** beta).astype(operands[0].dtype)]
+
+
+def mean_oracle(op, operands, attributes):
+    return [(sum(a.astype(np.float64) for a in operands) / len(operands)).astype(operands[0].dtype)]
+
+
+def gather_elements_oracle(op, operands, attributes):
+    """The reference wants all of the other dimensions."""
+    x, indices = operands
+    axis = attributes.get("axis", 0) % x.ndim
+    places = list(np.indices(indices.shape))
+    places[axis] = indices % x.shape[axis]
+    return [x[tuple(places)]]
+
+
+ORACLES.update(MaxPool=pool_oracle, AveragePool=pool_oracle, ConvTranspose=conv_transpose_oracle, LRN=lrn_oracle,
+               GlobalMaxPool=global_max_oracle, Mean=mean_oracle, GatherElements=gather_elements_oracle)  # fmt: skip
 
 # Where the answer loses digits that the operands have: relative to the largest magnitude.
 TOLERANCES = {"Gelu": 1e-4, "Mish": 1e-4, "GroupNormalization": 1e-4, "InstanceNormalization": 1e-4, "LayerNormalization": 1e-4}

@@ -84,9 +84,7 @@ def check_chain(report, folder):
     steps = [
         ("show", "{0}.onnx"),
         ("convert", "--force", "{0}.onnx", "{0}.tn"),
-        ("show", "{0}.tn"),
         ("convert", "--force", "{0}.tn", "{0}_back.onnx"),
-        ("show", "{0}_back.onnx"),
     ]
     times = {}
     for n in (FEW, MANY):

@@ -36,32 +36,50 @@ def graphs(graph):
                 yield from graphs(body)
 
 
-def dims(info):
-    """Sizes: numbers, names of the model's own symbols, None. ONNX's own symbols (unk__3) say nothing."""
+def dims(info, symbols):
+    """Sizes: numbers, symbols, None. A symbol that no input has is only a way to say that the size is not known."""
     if not info.HasField("shape"):
         return None
-    found = []
-    for dim in info.shape.dim:
-        name = dim.dim_param
-        found.append(dim.dim_value if dim.HasField("dim_value") else name if name and not name.startswith("unk__") else None)
-    return found
+    found = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in info.shape.dim]
+    return [size if size in symbols or isinstance(size, int) and size >= 0 else None for size in found]
+
+
+def impossible(value):
+    return any(dim.HasField("dim_value") and dim.dim_value < 0 for dim in value.type.tensor_type.shape.dim)
+
+
+def left_out(model, inferred):
+    """Names of what ONNX does not infer: outputs of nested graphs, which it takes as the file declares them; elements of
+    sequences, and what follows from them, for which it takes the shape of the first, or the declared one; results of nodes
+    that cannot be."""
+    bodies = list(graphs(model.graph))
+    out = {output.name for body in bodies[1:] for output in body.output}
+    wrong = {value.name for body in graphs(inferred.graph) for value in body.value_info if impossible(value)}
+    for body in bodies:
+        for node in body.node:
+            if node.op_type == "SequenceAt" or out.intersection(node.input) or wrong.intersection(node.output):
+                out.update(node.output)
+    return out
 
 
 def onnx_types(model, path):
     """name -> (element type, sizes or None) of the tensors whose name stands in one graph only."""
     try:
-        model = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+        inferred = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception as error:
         print(f"{path}: ONNX's inference gives up: {error}")
+        inferred = model
+    symbols = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim} - {"", "?"}
     types, seen = {}, set()
-    for graph in graphs(model.graph):
+    for graph in graphs(inferred.graph):
         for value in [*graph.input, *graph.value_info, *graph.output]:
             where = (value.name, id(graph))
             if value.type.HasField("tensor_type") and where not in seen:
                 tensor = value.type.tensor_type
-                types[value.name] = None if value.name in types else (tensor.elem_type, dims(tensor))
+                types[value.name] = None if value.name in types else (tensor.elem_type, dims(tensor, symbols))
             seen.add(where)
-    return {name: found for name, found in types.items() if found}
+    skipped = left_out(model, inferred)
+    return {name: found for name, found in types.items() if found and name not in skipped}
 
 
 # ---- what Tenon knows -----------------------------------------------------------------------------------------------

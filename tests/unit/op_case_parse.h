@@ -21,16 +21,17 @@ typedef struct CaseValue {
     bool absent;
     bool has_data; /* a literal stands behind it */
     Tensor t;
+    char type[80]; /* of an object, as the IR spells it: seq(f32[*]) */
 } CaseValue;
 
 typedef struct Case {
     const char *file;
     int line;
     const char *op;
-    Text attrs;        /* in the IR's spelling */
+    Text attrs; /* in the IR's spelling */
     CaseValue in[CASE_OPERANDS], out[CASE_RESULTS];
     int n_in, n_out;
-    bool is_random;    /* for tests/python/test_op_random.py */
+    bool is_random; /* for tests/python/test_op_random.py */
     bool is_error;
     const char *error; /* what the message must hold */
     double rtol;       /* 0: by the element type */
@@ -61,8 +62,8 @@ static inline size_t case_word(const char *s) {
 
 /* ---- literals ------------------------------------------------------------------------------------------------- */
 
-/* A number as it may stand in a list: up to a comma, bracket or blank. */
-static inline size_t case_number(const char *s) { return strcspn(s, ",] \t\n"); }
+/* A number as it may stand in a list or an object: up to a comma, bracket or blank. */
+static inline size_t case_number(const char *s) { return strcspn(s, ",]) \t\n"); }
 
 static inline bool case_set_string(CaseReader *r, Tensor *t, int64_t i) {
     Text text;
@@ -196,7 +197,57 @@ static inline bool case_dims(CaseReader *r, int *rank, int64_t *dims) {
     return true;
 }
 
-/* [NAME:] TYPE[DIMS] [= LITERAL] */
+static inline bool case_value(CaseReader *r, CaseValue *v);
+
+/* The word before an object's items: seq(f32[] = 1, f32[2] = [1,2]), opt(...), map(keys, values). */
+static inline TypeKind case_kind(const char *s, size_t n) {
+    if (n != 3 || s[n] != '(') return TYPE_TENSOR;
+    return strncmp(s, "seq", 3) == 0   ? TYPE_SEQUENCE
+           : strncmp(s, "opt", 3) == 0 ? TYPE_OPTIONAL
+           : strncmp(s, "map", 3) == 0 ? TYPE_MAP
+                                       : TYPE_TENSOR;
+}
+
+/* An item's type as that of elements: sizes are not said. */
+static inline void case_item_type(const CaseValue *item, char type[80]) {
+    if (item->t.kind == TYPE_TENSOR) snprintf(type, 80, "%s[*]", dtype_name(item->t.dtype));
+    else memcpy(type, item->type, 80);
+}
+
+/* An object without items says what it might hold: seq(f32[*]). */
+static inline bool case_object(CaseReader *r, TypeKind kind, CaseValue *v) {
+    static const char *const names[] = {"", "seq", "opt", "map"};
+    CaseValue items[16];
+    char inner[80] = "";
+    size_t n = 0;
+    r->at += 4;
+    const char *close = strchr(r->at, ')');
+    if (close && close - r->at > 3 && close - r->at < 60 && strncmp(close - 3, "[*]", 3) == 0 &&
+        !memchr(r->at, ',', (size_t)(close - r->at))) {
+        while (close[1] == ')' && memchr(r->at, '(', (size_t)(close - r->at))) close++; /* opt(seq(f32[*])) */
+        snprintf(inner, sizeof inner, "%.*s", (int)(close - r->at), r->at);
+        r->at = close;
+    }
+    bool good = true;
+    for (case_blanks(r); good && *r->at != ')'; case_blanks(r)) {
+        good = (n < 16 && *r->at) || case_wrong(r, "an object does not end");
+        if (good) good = case_value(r, &items[n++]);
+    }
+    r->at += good;
+    good = good && (object_new(r->ctx, kind, n, &v->t) == TN_OK || case_wrong(r, diag_text()));
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || kind == TYPE_MAP) case_item_type(&items[i], inner);
+        if (good) object_of(&v->t)->items[i] = items[i].t;
+        else tensor_release(&items[i].t);
+    }
+    v->has_data = true;
+    if (kind == TYPE_MAP && n == 2)
+        snprintf(v->type, sizeof v->type, "map(%s, %.60s)", dtype_name(items[0].t.dtype), inner);
+    else snprintf(v->type, sizeof v->type, "%s(%.70s)", names[kind], inner);
+    return good;
+}
+
+/* [NAME:] TYPE[DIMS] [= LITERAL], or an object */
 static inline bool case_value(CaseReader *r, CaseValue *v) {
     size_t n = case_word(r->at);
     int rank = 0;
@@ -213,6 +264,7 @@ static inline bool case_value(CaseReader *r, CaseValue *v) {
         case_blanks(r);
         n = case_word(r->at);
     }
+    if (case_kind(r->at, n) != TYPE_TENSOR) return case_object(r, case_kind(r->at, n), v);
     tn_dtype dtype = dtype_from_name(r->at, n);
     if (!dtype) return case_wrong(r, "expected an operand such as x: f32[2] = [1,2]");
     r->at += n;
@@ -232,7 +284,7 @@ static inline bool case_value(CaseReader *r, CaseValue *v) {
 /* ---- attributes ----------------------------------------------------------------------------------------------- */
 
 static inline bool case_is_plain(const char *s, size_t n) {
-    static const char *const words[] = {"true", "false", "inf",     "nan",   "ints", "floats",
+    static const char *const words[] = {"true",    "false",   "inf",   "nan",   "ints", "floats",
                                         "strings", "tensors", "types", "lists", "type"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0) return true;

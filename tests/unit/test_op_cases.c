@@ -14,10 +14,10 @@
 
 typedef enum Form {
     FORM_CONCRETE,
-    FORM_SYMBOLIC,  /* each size of each operand is a symbol of its own */
+    FORM_SYMBOLIC, /* each size of each operand is a symbol of its own */
     FORM_NO_RANK,
-    FORM_CONTENTS,  /* operands whose contents decide shapes are constants */
-    FORM_CONSTANT,  /* all operands are */
+    FORM_CONTENTS, /* operands whose contents decide shapes are constants */
+    FORM_CONSTANT, /* all operands are */
     N_FORMS
 } Form;
 static const char *const form_names[] = {"concrete", "symbolic", "unknown rank", "constant contents", "constants"};
@@ -26,7 +26,7 @@ typedef struct Run {
     Context *ctx;
     const Case *c;
     Form form;
-    Model *model;     /* owned by `handle` once that is made */
+    Model *model; /* owned by `handle` once that is made */
     tn_model *handle;
     int n_wrong;
 } Run;
@@ -38,8 +38,9 @@ static void wrong(Run *r, const char *how, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (r->n_wrong++ == 0) print_error("%s:%d: %s (%s%s%s): %s\n", r->c->file, r->c->line, r->c->op,
-                                       r->form < N_FORMS ? form_names[r->form] : "", how[0] ? ", " : "", how, text);
+    if (r->n_wrong++ == 0)
+        print_error("%s:%d: %s (%s%s%s): %s\n", r->c->file, r->c->line, r->c->op,
+                    r->form < N_FORMS ? form_names[r->form] : "", how[0] ? ", " : "", how, text);
 }
 
 static const char *dim_name(char name[32], int i, int k) {
@@ -55,8 +56,13 @@ static void write_graph(const Run *r, Text *text) {
     for (int i = 0; i < c->n_in; i++) {
         const Tensor *t = &c->in[i].t;
         if (c->in[i].absent) continue;
-        text_printf(text, "%s%%x%d: %s[", first ? "" : ", ", i, dtype_name(t->dtype));
+        text_printf(text, "%s%%x%d: ", first ? "" : ", ", i);
         first = false;
+        if (t->kind != TYPE_TENSOR) {
+            text_puts(text, c->in[i].type);
+            continue;
+        }
+        text_printf(text, "%s[", dtype_name(t->dtype));
         if (r->form == FORM_NO_RANK) text_puts(text, "*");
         for (int k = 0; k < t->rank && r->form != FORM_NO_RANK; k++)
             if (r->form == FORM_SYMBOLIC) text_printf(text, "%s%s", k ? "," : "", dim_name(name, i, k));
@@ -89,7 +95,7 @@ static tn_status bind_constants(Run *r) {
     for (uint32_t i = 0; i < node->n_operands; i++) {
         Tensor *payload;
         Node *constant;
-        if (!node_operand(node, i)) continue;
+        if (!node_operand(node, i) || r->c->in[i].t.kind != TYPE_TENSOR) continue;
         bool decides = i < 32 && node->op->content_inputs & 1u << i;
         if (r->form != FORM_CONSTANT && !(r->form == FORM_CONTENTS && decides)) continue;
         TRY(model_tensor(r->model, &payload));
@@ -168,14 +174,32 @@ static void element_text(const Tensor *t, int64_t i, char text[64]) {
 
 static void shape_text(const Tensor *t, char *text, size_t size) {
     int n = snprintf(text, size, "%s[", dtype_name(t->dtype));
-    for (int k = 0; k < t->rank; k++) n += snprintf(text + n, size - (size_t)n, "%s%lld", k ? "," : "", (long long)t->dims[k]);
+    for (int k = 0; k < t->rank; k++)
+        n += snprintf(text + n, size - (size_t)n, "%s%lld", k ? "," : "", (long long)t->dims[k]);
     snprintf(text + n, size - (size_t)n, "]");
 }
 
-/* Dense tensors. */
+static void compare(Run *r, const char *how, int k, const Tensor *got, const CaseValue *expected);
+
+static void compare_items(Run *r, const char *how, int k, const Tensor *got, const Tensor *want) {
+    size_t n = got->kind == want->kind ? object_of(got)->n : 0;
+    if (got->kind != want->kind || n != object_of(want)->n) {
+        wrong(r, how, "result %d is of kind %d with %zu items, not %d with %zu", k, got->kind, n, want->kind,
+              object_of(want)->n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        compare(r, how, k, &object_of(got)->items[i], &(CaseValue){.t = object_of(want)->items[i], .has_data = true});
+}
+
+/* Dense tensors, and objects of them. */
 static void compare(Run *r, const char *how, int k, const Tensor *got, const CaseValue *expected) {
     const Tensor *want = &expected->t;
     char a[300], b[300];
+    if (want->kind != TYPE_TENSOR) {
+        compare_items(r, how, k, got, want);
+        return;
+    }
     if (got->dtype != want->dtype || got->rank != want->rank ||
         memcmp(got->dims, want->dims, (size_t)want->rank * sizeof *want->dims) != 0) {
         shape_text(got, a, sizeof a);
@@ -224,7 +248,8 @@ static void check_type(Run *r, int k, const Type *type, const Tensor *want) {
     const Node *node = r->model->main->last;
     bool contents_known = node->op->content_inputs == 0 || r->form == FORM_CONTENTS || r->form == FORM_CONSTANT;
     bool sizes_known = r->form != FORM_SYMBOLIC && r->form != FORM_NO_RANK;
-    if (type->kind != TYPE_TENSOR) return;
+    if (type->kind != want->kind) wrong(r, "inference", "result %d is of kind %d, not %d", k, type->kind, want->kind);
+    if (type->kind != TYPE_TENSOR || want->kind != TYPE_TENSOR) return;
     if (type->dtype && type->dtype != want->dtype) {
         wrong(r, "inference", "result %d is of type %s, not %s", k, dtype_name(type->dtype), dtype_name(want->dtype));
         return;
@@ -254,7 +279,7 @@ static tn_status restore(Context *ctx, const Tensor *t, Storage storage, Tensor 
     int64_t count = tensor_count(t), span = 1, extent = 1;
     *out = *t;
     buffer_ref(out->buffer);
-    if (storage == STORED_DENSE || t->dtype == TN_STRING || count == 0) return TN_OK;
+    if (storage == STORED_DENSE || t->kind != TYPE_TENSOR || t->dtype == TN_STRING || count == 0) return TN_OK;
     Tensor fresh = *t;
     fresh.offset = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -324,6 +349,7 @@ static void run_evaluator(Run *r, Storage storage) {
 /* Bits of a dense result. */
 static bool same_bits(const Tensor *a, const Tensor *b) {
     size_t bytes = 0;
+    if (a->kind != TYPE_TENSOR) return true;
     assert_int_equal(checked_bytes(a->dtype, tensor_count(a), &bytes), TN_OK);
     return a->dtype == TN_STRING || bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
 }

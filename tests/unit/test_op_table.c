@@ -14,7 +14,8 @@ static void test_sorted(void **state) {
     const OpSchema *const *ops = op_table(&n);
     assert_true(n > 100);
     for (size_t i = 1; i < n; i++) {
-        const char *before = ops[i - 1]->domain ? ops[i - 1]->domain : "", *domain = ops[i]->domain ? ops[i]->domain : "";
+        const char *before = ops[i - 1]->domain ? ops[i - 1]->domain : "",
+                   *domain = ops[i]->domain ? ops[i]->domain : "";
         int c = strcmp(before, domain);
         if (c > 0 || (c == 0 && strcmp(ops[i - 1]->name, ops[i]->name) >= 0))
             fail_msg("ops.def: %s.%s must not stand before %s.%s", before, ops[i - 1]->name, domain, ops[i]->name);

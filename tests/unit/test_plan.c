@@ -101,7 +101,8 @@ static void check_plan(const Problem *p, const PlanResult *result) {
         sum += rounded(item->size);
         for (size_t k = 0; k < i; k++) {
             const PlanItem *other = &p->items[k];
-            if (other->alias >= 0 || item->size == 0 || other->size == 0 || (item->fixed >= 0 && other->fixed >= 0)) continue;
+            if (other->alias >= 0 || item->size == 0 || other->size == 0 || (item->fixed >= 0 && other->fixed >= 0))
+                continue;
             bool together = first[i] <= last[k] && first[k] <= last[i];
             bool overlap = p->offsets[i] < p->offsets[k] + other->size && p->offsets[k] < p->offsets[i] + item->size;
             assert_false(together && overlap);
@@ -190,7 +191,8 @@ static double plan_seconds(size_t n) {
     Problem p = problem_new(n);
     for (size_t i = 0; i < n; i++) {
         int32_t last = (int32_t)i + (below(&state, 50) ? 1 + below(&state, 8) : below(&state, 2000));
-        p.items[i] = (PlanItem){.size = 64 * (1 + below(&state, 300)), .fixed = -1, .first = (int32_t)i, .last = last, .alias = -1};
+        p.items[i] = (PlanItem){
+            .size = 64 * (1 + below(&state, 300)), .fixed = -1, .first = (int32_t)i, .last = last, .alias = -1};
     }
     struct timespec begin, end;
     PlanResult result;

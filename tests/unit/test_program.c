@@ -14,57 +14,63 @@
 
 #define FORM(text) "tn 1\n" text
 
-static const char chain[] = FORM( /* in-place results, one after the other */
-    "graph @chain(%x: f32[n,m], %b: f32[m]) -> (%y) {\n"
-    "  %1 = Add(%x, %b)\n  %2 = Relu(%1)\n  %3 = Mul(%2, %2)\n  %4 = Sub(%3, %x)\n  %5 = Tanh(%4)\n  %y = Add(%5, %1)\n}\n");
+static const char chain[] =
+    FORM(/* in-place results, one after the other */
+         "graph @chain(%x: f32[n,m], %b: f32[m]) -> (%y) {\n"
+         "  %1 = Add(%x, %b)\n  %2 = Relu(%1)\n  %3 = Mul(%2, %2)\n  %4 = Sub(%3, %x)\n  %5 = Tanh(%4)\n  %y = Add(%5, %1)\n}\n");
 
-static const char views[] = FORM( /* readings of readings, some kept to the end */
-    "graph @views(%x: f32[n,m]) -> (%y, %z, %w, %t) {\n"
-    "  %t = Transpose(%x)\n"
-    "  %r = Reshape(%t, i64[2] [1, -1])\n"
-    "  %s = Slice(%t, i64[1] [1], i64[1] [1000], i64[1] [0], i64[1] [2])\n"
-    "  %y = Neg(%s)\n"
-    "  %z = Concat(%r, %r) {axis=0}\n"
-    "  %u = Unsqueeze(%s, i64[1] [0])\n"
-    "  %w = Mul(%u, f32[] 2.0)\n}\n");
+static const char views[] = FORM(/* readings of readings, some kept to the end */
+                                 "graph @views(%x: f32[n,m]) -> (%y, %z, %w, %t) {\n"
+                                 "  %t = Transpose(%x)\n"
+                                 "  %r = Reshape(%t, i64[2] [1, -1])\n"
+                                 "  %s = Slice(%t, i64[1] [1], i64[1] [1000], i64[1] [0], i64[1] [2])\n"
+                                 "  %y = Neg(%s)\n"
+                                 "  %z = Concat(%r, %r) {axis=0}\n"
+                                 "  %u = Unsqueeze(%s, i64[1] [0])\n"
+                                 "  %w = Mul(%u, f32[] 2.0)\n}\n");
 
-static const char products[] = FORM( /* operands read with strides */
-    "graph @products(%x: f32[n,m], %w: f32[m,n]) -> (%y, %z) {\n"
-    "  %t = Transpose(%w)\n  %u = Add(%x, %t)\n  %y = MatMul(%u, %w)\n"
-    "  %s = Softmax(%y) {axis=0}\n  %r = ReduceSum(%s, i64[1] [1]) {keepdims=0}\n  %e = Expand(%r, i64[2] [3, 1])\n"
-    "  %z = Transpose(%e) {perm=[1,0]}\n}\n");
+static const char products[] =
+    FORM(/* operands read with strides */
+         "graph @products(%x: f32[n,m], %w: f32[m,n]) -> (%y, %z) {\n"
+         "  %t = Transpose(%w)\n  %u = Add(%x, %t)\n  %y = MatMul(%u, %w)\n"
+         "  %s = Softmax(%y) {axis=0}\n  %r = ReduceSum(%s, i64[1] [1]) {keepdims=0}\n  %e = Expand(%r, i64[2] [3, 1])\n"
+         "  %z = Transpose(%e) {perm=[1,0]}\n}\n");
 
-static const char segments[] = FORM( /* sizes that depend on contents, twice */
-    "graph @segments(%x: f32[n,m], %shape: i64[2]) -> (%y, %k, %q) {\n"
-    "  %r = Reshape(%x, %shape)\n  %a = Add(%r, %r)\n"
-    "  %nz = NonZero(%a)\n  %k = Transpose(%nz)\n"
-    "  %g = GatherND(%a, %k)\n  %y = Mul(%g, %g)\n"
-    "  %big = Greater(%y, f32[] 1.0)\n  %p = Compress(%y, %big) {axis=0}\n  %q = Exp(%p)\n}\n");
+static const char segments[] =
+    FORM(/* sizes that depend on contents, twice */
+         "graph @segments(%x: f32[n,m], %shape: i64[2]) -> (%y, %k, %q) {\n"
+         "  %r = Reshape(%x, %shape)\n  %a = Add(%r, %r)\n"
+         "  %nz = NonZero(%a)\n  %k = Transpose(%nz)\n"
+         "  %g = GatherND(%a, %k)\n  %y = Mul(%g, %g)\n"
+         "  %big = Greater(%y, f32[] 1.0)\n  %p = Compress(%y, %big) {axis=0}\n  %q = Exp(%p)\n}\n");
 
-static const char loop[] = FORM( /* captures, a carried value, a scanned one */
-    "graph @loop(%x: f32[n,m], %trips: i64[], %b: f32[m]) -> (%y, %all) {\n"
-    "  %go = Greater(%trips, i64[] 0)\n"
-    "  %y, %all = Loop(%trips, %go, %x) {body = graph (%i: i64[], %c: bool[], %v: f32[n,m]) -> (%c2, %v2, %s) {\n"
-    "    %c2 = Identity(%c)\n    %h = Mul(%v, f32[] 0.5)\n    %v2 = Add(%h, %b)\n    %s = ReduceSum(%v2) {keepdims=0}\n  }}\n}\n");
+static const char loop[] =
+    FORM(/* captures, a carried value, a scanned one */
+         "graph @loop(%x: f32[n,m], %trips: i64[], %b: f32[m]) -> (%y, %all) {\n"
+         "  %go = Greater(%trips, i64[] 0)\n"
+         "  %y, %all = Loop(%trips, %go, %x) {body = graph (%i: i64[], %c: bool[], %v: f32[n,m]) -> (%c2, %v2, %s) {\n"
+         "    %c2 = Identity(%c)\n    %h = Mul(%v, f32[] 0.5)\n    %v2 = Add(%h, %b)\n    %s = ReduceSum(%v2) {keepdims=0}\n  }}\n}\n");
 
-static const char count[] = FORM( /* no scanned result: nothing grows */
-    "graph @count(%x: f32[n], %trips: i64[], %b: f32[n]) -> (%y) {\n"
-    "  %y = Loop(%trips, bool[] true, %x) {body = graph (%i: i64[], %c: bool[], %v: f32[n]) -> (%c2, %v2) {\n"
-    "    %c2 = Identity(%c)\n    %h = Mul(%v, f32[] 0.5)\n    %v2 = Add(%h, %b)\n  }}\n}\n");
+static const char count[] =
+    FORM(/* no scanned result: nothing grows */
+         "graph @count(%x: f32[n], %trips: i64[], %b: f32[n]) -> (%y) {\n"
+         "  %y = Loop(%trips, bool[] true, %x) {body = graph (%i: i64[], %c: bool[], %v: f32[n]) -> (%c2, %v2) {\n"
+         "    %c2 = Identity(%c)\n    %h = Mul(%v, f32[] 0.5)\n    %v2 = Add(%h, %b)\n  }}\n}\n");
 
-static const char branches[] = FORM( /* an If in an If, captures of both levels, results of other shapes */
-    "graph @branches(%x: f32[n,m], %a: bool[], %b: bool[]) -> (%y, %z) {\n"
-    "  %t = Transpose(%x)\n"
-    "  %y = If(%a) {then_branch = graph () -> (%p) {\n"
-    "    %u = Add(%t, f32[] 1.0)\n"
-    "    %p = If(%b) {then_branch = graph () -> (%q) {\n      %q = Sub(%u, %t)\n    }, else_branch = graph () -> (%r) {\n"
-    "      %r = Neg(%x)\n    }}\n"
-    "  }, else_branch = graph () -> (%s) {\n    %s = Identity(%t)\n  }}\n"
-    "  %z = Abs(%y)\n}\n");
+static const char branches[] =
+    FORM(/* an If in an If, captures of both levels, results of other shapes */
+         "graph @branches(%x: f32[n,m], %a: bool[], %b: bool[]) -> (%y, %z) {\n"
+         "  %t = Transpose(%x)\n"
+         "  %y = If(%a) {then_branch = graph () -> (%p) {\n"
+         "    %u = Add(%t, f32[] 1.0)\n"
+         "    %p = If(%b) {then_branch = graph () -> (%q) {\n      %q = Sub(%u, %t)\n    }, else_branch = graph () -> (%r) {\n"
+         "      %r = Neg(%x)\n    }}\n"
+         "  }, else_branch = graph () -> (%s) {\n    %s = Identity(%t)\n  }}\n"
+         "  %z = Abs(%y)\n}\n");
 
-static const char outputs[] = FORM( /* an input, a constant, one value twice */
-    "graph @outputs(%x: f32[n]) -> (\"a\" = %x, \"b\" = %c, \"d\" = %y, \"e\" = %y) {\n"
-    "  %c = Const {data = f32[2] [1.0, 2.0]}\n  %y = Neg(%x)\n}\n");
+static const char outputs[] = FORM(/* an input, a constant, one value twice */
+                                   "graph @outputs(%x: f32[n]) -> (\"a\" = %x, \"b\" = %c, \"d\" = %y, \"e\" = %y) {\n"
+                                   "  %c = Const {data = f32[2] [1.0, 2.0]}\n  %y = Neg(%x)\n}\n");
 
 static const char texts[] = FORM("graph @texts(%x: str[n]) -> (%y, %z) {\n  %y = Concat(%x, %x) {axis=0}\n"
                                  "  %z = Equal(%y, str[] \"a\")\n}\n");
@@ -149,7 +155,8 @@ static bool same(const Tensor *a, const Tensor *b) {
         return false;
     if (a->dtype == TN_STRING) {
         for (int64_t i = 0; i < tensor_count(a); i++)
-            if (!str_equal(rc_string_get(((RcString **)a->data)[i]), rc_string_get(((RcString **)b->data)[i]))) return false;
+            if (!str_equal(rc_string_get(((RcString **)a->data)[i]), rc_string_get(((RcString **)b->data)[i])))
+                return false;
         return true;
     }
     OK(checked_bytes(a->dtype, tensor_count(a), &bytes));
@@ -273,7 +280,8 @@ static void test_failed_resize(void **state) {
     OK(tn_session_get_info(session, &info));
     assert_false(info.planned);
     assert_int_equal(tn_session_output(session, 0, &value), TN_STATE);
-    tn_shape good[] = {{2, (int64_t[]){2, 3}}, {2, (int64_t[]){3, 2}}}, bad[] = {{2, (int64_t[]){2, 3}}, {2, (int64_t[]){5, 2}}};
+    tn_shape good[] = {{2, (int64_t[]){2, 3}}, {2, (int64_t[]){3, 2}}},
+             bad[] = {{2, (int64_t[]){2, 3}}, {2, (int64_t[]){5, 2}}};
     OK(tn_session_resize(session, good, 2));
     OK(tn_session_output(session, 0, &value));
     assert_true(value.rank == 2 && value.dims[0] == 2 && value.dims[1] == 2);
@@ -296,7 +304,8 @@ static void test_outputs(void **state) {
     tn_session *session;
     OK(load(ctx, chain, &model));
     const char *wanted[] = {"y", "x"}, *unknown[] = {"nobody"};
-    assert_int_equal(tn_session_create(model, &(tn_session_options){.outputs = unknown, .n_outputs = 1}, &session), TN_NOT_FOUND);
+    assert_int_equal(tn_session_create(model, &(tn_session_options){.outputs = unknown, .n_outputs = 1}, &session),
+                     TN_NOT_FOUND);
     OK(tn_session_create(model, &(tn_session_options){.outputs = wanted, .n_outputs = 2}, &session));
     tn_tensor *in[MOST] = {0}, *out[MOST] = {0}, *own, *wrong;
     size_t n_in, bytes;
@@ -314,7 +323,8 @@ static void test_outputs(void **state) {
     assert_int_equal(tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, bad, 2), TN_SHAPE);
     assert_null(bad[1]);
     assert_int_equal(tn_session_run(session, NULL, (const tn_tensor *const *)in, 1, bad, 2), TN_INVALID_ARGUMENT);
-    assert_int_equal(tn_session_run(session, NULL, (const tn_tensor *const[]){in[0], NULL}, 2, bad, 2), TN_INVALID_ARGUMENT);
+    assert_int_equal(tn_session_run(session, NULL, (const tn_tensor *const[]){in[0], NULL}, 2, bad, 2),
+                     TN_INVALID_ARGUMENT);
     release(in, n_in);
     release(out, 2);
     release(mixed, 2);
@@ -327,7 +337,8 @@ static void test_outputs(void **state) {
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* The number of allocations of a run whose results are the caller's. */
-static int64_t calls_of_run(TestHeap *heap, tn_session *session, tn_tensor **in, size_t n_in, tn_tensor **out, size_t n_out) {
+static int64_t calls_of_run(TestHeap *heap, tn_session *session, tn_tensor **in, size_t n_in, tn_tensor **out,
+                            size_t n_out) {
     int64_t before = heap->calls;
     OK(tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, out, n_out));
     return heap->calls - before;
@@ -342,7 +353,8 @@ static void test_runs_allocate_nothing(void **state) {
     OK(context_new(&heap.allocator, NULL, &ctx));
     for (size_t k = 0; k < N_SAMPLES; k++) {
         const Sample *s = samples[k].text == count ? &loops[0] : &samples[k];
-        if (s->text == segments || s->text == texts || s->text == loop || s->text == branches) continue; /* sizes unknown */
+        if (s->text == segments || s->text == texts || s->text == loop || s->text == branches)
+            continue; /* sizes unknown */
         tn_model *model;
         tn_session *session;
         tn_tensor *in[MOST] = {0}, *out[MOST] = {0}, *more[MOST] = {0};
@@ -523,7 +535,8 @@ static void *work(void *user) {
     tn_session *session = NULL;
     tn_tensor *in[MOST] = {0};
     size_t n_in = 0;
-    w->good = make_inputs(w->ctx, w->model, w->sample, in, &n_in) == TN_OK && tn_session_create(w->model, NULL, &session) == TN_OK;
+    w->good = make_inputs(w->ctx, w->model, w->sample, in, &n_in) == TN_OK &&
+              tn_session_create(w->model, NULL, &session) == TN_OK;
     for (int turn = 0; turn < 30 && w->good; turn++) {
         tn_tensor *out[MOST] = {0};
         w->good = tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, out, w->n_want) == TN_OK;
@@ -590,11 +603,16 @@ static void test_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_evaluator),     cmocka_unit_test(test_threads_do_not_matter),
-        cmocka_unit_test(test_resize_back_and_forth), cmocka_unit_test(test_failed_resize),
-        cmocka_unit_test(test_outputs),               cmocka_unit_test(test_runs_allocate_nothing),
-        cmocka_unit_test(test_each_allocation_fails), cmocka_unit_test(test_callbacks),
-        cmocka_unit_test(test_endless_loop),          cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_against_evaluator),
+        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_resize_back_and_forth),
+        cmocka_unit_test(test_failed_resize),
+        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_runs_allocate_nothing),
+        cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_endless_loop),
+        cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

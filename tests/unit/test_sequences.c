@@ -9,56 +9,73 @@
 
 #define FORM(text) "tn 1\n" text
 
-static const char grow[] = FORM( /* a sequence carried along, an element at a time */
-    "graph @grow(%s: seq(f32[*]), %x: f32[n], %trips: i64[]) -> (%y, %n) {\n"
-    "  %y = Loop(%trips, bool[] true, %s) {body = graph (%i: i64[], %c: bool[], %v: seq(f32[*])) -> (%c2, %v2) {\n"
-    "    %c2 = Identity(%c)\n    %e = Cast(%i) {to=1}\n    %a = Add(%x, %e)\n    %v2 = SequenceInsert(%v, %a, i64[] 0)\n"
-    "  }}\n"
-    "  %n = SequenceLength(%y)\n}\n");
+static const char grow[] =
+    FORM(/* a sequence carried along, an element at a time */
+         "graph @grow(%s: seq(f32[*]), %x: f32[n], %trips: i64[]) -> (%y, %n) {\n"
+         "  %y = Loop(%trips, bool[] true, %s) {body = graph (%i: i64[], %c: bool[], %v: seq(f32[*])) -> (%c2, %v2) {\n"
+         "    %c2 = Identity(%c)\n    %e = Cast(%i) {to=1}\n    %a = Add(%x, %e)\n    %v2 = SequenceInsert(%v, %a, i64[] 0)\n"
+         "  }}\n"
+         "  %n = SequenceLength(%y)\n}\n");
 
-static const char pick[] = FORM( /* a position that may be outside */
-    "graph @pick(%x: f32[n], %at: i64[]) -> (%y, %z, %s2) {\n"
-    "  %d = Mul(%x, f32[] 2.0)\n  %s = SequenceConstruct(%x, %d)\n  %o = Optional(%s)\n"
-    "  %g = OptionalGetElement(%o)\n  %e = SequenceAt(%g, %at)\n  %y = Add(%e, %x)\n"
-    "  %s2 = SequenceErase(%g, %at)\n  %z = ConcatFromSequence(%s2) {axis=0}\n}\n");
+static const char pick[] = FORM(/* a position that may be outside */
+                                "graph @pick(%x: f32[n], %at: i64[]) -> (%y, %z, %s2) {\n"
+                                "  %d = Mul(%x, f32[] 2.0)\n  %s = SequenceConstruct(%x, %d)\n  %o = Optional(%s)\n"
+                                "  %g = OptionalGetElement(%o)\n  %e = SequenceAt(%g, %at)\n  %y = Add(%e, %x)\n"
+                                "  %s2 = SequenceErase(%g, %at)\n  %z = ConcatFromSequence(%s2) {axis=0}\n}\n");
 
-static const char branch[] = FORM( /* captures; results that are captured; a constant without captures */
-    "graph @branch(%s: seq(f32[*]), %c: bool[], %x: f32[n]) -> (%y, %n) {\n"
-    "  %y = If(%c) {then_branch = graph () -> (%p) {\n    %p = SequenceInsert(%s, %x)\n"
-    "  }, else_branch = graph () -> (%s) {\n  }}\n"
-    "  %q = If(%c) {then_branch = graph () -> (%k) {\n    %k = SequenceConstruct(f32[2] [1.0, 2.0])\n"
-    "  }, else_branch = graph () -> (%e) {\n    %e = SequenceEmpty()\n  }}\n"
-    "  %n = SequenceLength(%q)\n}\n");
+static const char branch[] =
+    FORM(/* captures; results that are captured; a constant without captures */
+         "graph @branch(%s: seq(f32[*]), %c: bool[], %x: f32[n]) -> (%y, %n) {\n"
+         "  %y = If(%c) {then_branch = graph () -> (%p) {\n    %p = SequenceInsert(%s, %x)\n"
+         "  }, else_branch = graph () -> (%s) {\n  }}\n"
+         "  %q = If(%c) {then_branch = graph () -> (%k) {\n    %k = SequenceConstruct(f32[2] [1.0, 2.0])\n"
+         "  }, else_branch = graph () -> (%e) {\n    %e = SequenceEmpty()\n  }}\n"
+         "  %n = SequenceLength(%q)\n}\n");
 
-static const char each[] = FORM( /* a body for each element; one result that nobody reads */
-    "graph @each(%s: seq(f32[*]), %x: f32[n]) -> (%y, %all) {\n"
-    "  %y, %r = SequenceMap(%s, %x) {body = graph (%e: f32[*], %t: f32[*]) -> (%a, %b) {\n"
-    "    %a = Add(%e, %t)\n    %b = ReduceSum(%e) {keepdims=0}\n  }}\n"
-    "  %all = ConcatFromSequence(%y) {axis=0, new_axis=1}\n}\n");
+static const char each[] = FORM(/* a body for each element; one result that nobody reads */
+                                "graph @each(%s: seq(f32[*]), %x: f32[n]) -> (%y, %all) {\n"
+                                "  %y, %r = SequenceMap(%s, %x) {body = graph (%e: f32[*], %t: f32[*]) -> (%a, %b) {\n"
+                                "    %a = Add(%e, %t)\n    %b = ReduceSum(%e) {keepdims=0}\n  }}\n"
+                                "  %all = ConcatFromSequence(%y) {axis=0, new_axis=1}\n}\n");
 
-static const char maybe[] = FORM( /* an optional that becomes a sequence */
-    "graph @maybe(%o: opt(seq(f32[*])), %x: f32[n], %trips: i64[]) -> (%y) {\n"
-    "  %y = Loop(%trips, bool[] true, %o) {body = graph (%i: i64[], %c: bool[], %v: opt(seq(f32[*]))) -> (%c2, %w) {\n"
-    "    %c2 = Identity(%c)\n    %has = OptionalHasElement(%v)\n"
-    "    %u = If(%has) {then_branch = graph () -> (%g) {\n      %g = OptionalGetElement(%v)\n"
-    "    }, else_branch = graph () -> (%m) {\n      %m = SequenceEmpty()\n    }}\n"
-    "    %w = SequenceInsert(%u, %x)\n  }}\n}\n");
+static const char maybe[] =
+    FORM(/* an optional that becomes a sequence */
+         "graph @maybe(%o: opt(seq(f32[*])), %x: f32[n], %trips: i64[]) -> (%y) {\n"
+         "  %y = Loop(%trips, bool[] true, %o) {body = graph (%i: i64[], %c: bool[], %v: opt(seq(f32[*]))) -> (%c2, %w) {\n"
+         "    %c2 = Identity(%c)\n    %has = OptionalHasElement(%v)\n"
+         "    %u = If(%has) {then_branch = graph () -> (%g) {\n      %g = OptionalGetElement(%v)\n"
+         "    }, else_branch = graph () -> (%m) {\n      %m = SequenceEmpty()\n    }}\n"
+         "    %w = SequenceInsert(%u, %x)\n  }}\n}\n");
 
-static const char split[] = FORM( /* parts of strings and numbers, taken apart and put together */
-    "graph @split(%x: f32[n], %each: i64[]) -> (%s, %y, %t) {\n"
-    "  %s = SplitToSequence(%x, %each)\n  %y = ConcatFromSequence(%s) {axis=0}\n"
-    "  %w = Concat(str[2] [\"a\", \"b\"], str[1] [\"and one that is longer\"]) {axis=0}\n"
-    "  %t = SplitToSequence(%w, %each) {axis=-1}\n}\n");
+static const char split[] = FORM(/* parts of strings and numbers, taken apart and put together */
+                                 "graph @split(%x: f32[n], %each: i64[]) -> (%s, %y, %t) {\n"
+                                 "  %s = SplitToSequence(%x, %each)\n  %y = ConcatFromSequence(%s) {axis=0}\n"
+                                 "  %w = Concat(str[2] [\"a\", \"b\"], str[1] [\"and one that is longer\"]) {axis=0}\n"
+                                 "  %t = SplitToSequence(%w, %each) {axis=-1}\n}\n");
 
-static const char zip[] = FORM( /* maps */
-    "graph @zip(%x: f32[n]) -> (%m, %v, %f, %s) {\n"
-    "  %r = Reshape(%x, i64[2] [-1, 3])\n"
-    "  %m = ai.onnx.ml.ZipMap(%r) {classlabels_strings=[\"c\", \"a\", \"b\"]}\n"
-    "  %k = ai.onnx.ml.ZipMap(%r) {classlabels_int64s=[4, 1, 2]}\n"
-    "  %a = SequenceAt(%m, i64[] 0)\n  %b = SequenceAt(%k, i64[] -1)\n"
-    "  %v = ai.onnx.ml.DictVectorizer(%a) {string_vocabulary=[\"a\", \"z\", \"c\"]}\n"
-    "  %f = ai.onnx.ml.CastMap(%b) {map_form=\"SPARSE\", max_map=4}\n"
-    "  %s = ai.onnx.ml.CastMap(%b) {cast_to=\"TO_STRING\"}\n}\n");
+static const char zip[] = FORM(/* maps */
+                               "graph @zip(%x: f32[n]) -> (%m, %v, %f, %s) {\n"
+                               "  %r = Reshape(%x, i64[2] [-1, 3])\n"
+                               "  %m = ai.onnx.ml.ZipMap(%r) {classlabels_strings=[\"c\", \"a\", \"b\"]}\n"
+                               "  %k = ai.onnx.ml.ZipMap(%r) {classlabels_int64s=[4, 1, 2]}\n"
+                               "  %a = SequenceAt(%m, i64[] 0)\n  %b = SequenceAt(%k, i64[] -1)\n"
+                               "  %v = ai.onnx.ml.DictVectorizer(%a) {string_vocabulary=[\"a\", \"z\", \"c\"]}\n"
+                               "  %f = ai.onnx.ml.CastMap(%b) {map_form=\"SPARSE\", max_map=4}\n"
+                               "  %s = ai.onnx.ml.CastMap(%b) {cast_to=\"TO_STRING\"}\n}\n");
+
+static const char typed[] = FORM(/* an empty optional says what it might hold */
+                                 "graph @typed(%c: bool[], %x: f32[n]) -> (%o, %has) {\n"
+                                 "  %o = If(%c) {then_branch = graph () -> (%e) {\n"
+                                 "    %e = Optional() {type = type seq(f32[*])}\n"
+                                 "  }, else_branch = graph () -> (%f) {\n"
+                                 "    %s = SequenceConstruct(%x)\n    %f = Optional(%s)\n  }}\n"
+                                 "  %has = OptionalHasElement(%o)\n}\n");
+
+static const char two[] = FORM(/* elements of two sequences side by side; the body does not say what they are */
+                               "graph @two(%s: seq(f32[*]), %x: f32[n]) -> (%y) {\n"
+                               "  %d = SequenceConstruct(%x, %x)\n"
+                               "  %y = SequenceMap(%s, %d) {body = graph (%e: ?, %t: ?) -> (%a) {\n"
+                               "    %a = Concat(%e, %t) {axis=0}\n  }}\n}\n");
 
 /* A model, and what it runs on: the length of x, the number of elements of sequences (-1: an empty optional), the one
    integer, the one truth. `fails`: a part of the message. */
@@ -70,33 +87,17 @@ typedef struct Sample {
 } Sample;
 
 static const Sample samples[] = {
-    {grow, 3, 2, 3, false, NULL},
-    {grow, 2, 0, 2, false, NULL},
-    {grow, 0, 1, 1, false, NULL},
-    {grow, 2, 5, 0, false, NULL},
-    {pick, 4, 0, 1, false, NULL},
-    {pick, 4, 0, 2, false, "position"},
-    {pick, 2, 0, -2, false, NULL},
-    {pick, 2, 0, -3, false, "position"},
-    {branch, 2, 3, 0, true, NULL},
-    {branch, 2, 3, 0, false, NULL},
-    {branch, 5, 0, 0, true, NULL},
-    {branch, 5, 0, 0, false, NULL},
-    {each, 3, 4, 0, false, NULL},
-    {each, 1, 1, 0, false, NULL},
-    {each, 3, 0, 0, false, "empty"},
+    {grow, 3, 2, 3, false, NULL},        {grow, 2, 0, 2, false, NULL},        {grow, 0, 1, 1, false, NULL},
+    {grow, 2, 5, 0, false, NULL},        {pick, 4, 0, 1, false, NULL},        {pick, 4, 0, 2, false, "position"},
+    {pick, 2, 0, -2, false, NULL},       {pick, 2, 0, -3, false, "position"}, {branch, 2, 3, 0, true, NULL},
+    {branch, 2, 3, 0, false, NULL},      {branch, 5, 0, 0, true, NULL},       {branch, 5, 0, 0, false, NULL},
+    {each, 3, 4, 0, false, NULL},        {each, 1, 1, 0, false, NULL},        {each, 3, 0, 0, false, "empty"},
     {each, 2, 3, 0, false, "broadcast"}, /* elements are x[3], then x[2]: see make_items */
-    {maybe, 3, -1, 2, false, NULL},
-    {maybe, 3, 1, 3, false, NULL},
-    {maybe, 3, 2, 0, false, NULL},
-    {maybe, 3, -1, 0, false, NULL},
-    {split, 6, 0, 4, false, NULL},
-    {split, 6, 0, 1, false, NULL},
-    {split, 3, 0, 5, false, NULL},
-    {split, 0, 0, 2, false, "empty"},
-    {split, 3, 0, 0, false, "split"},
-    {zip, 6, 0, 0, false, NULL},
-    {zip, 3, 0, 0, false, NULL},
+    {maybe, 3, -1, 2, false, NULL},      {maybe, 3, 1, 3, false, NULL},       {maybe, 3, 2, 0, false, NULL},
+    {maybe, 3, -1, 0, false, NULL},      {typed, 2, 0, 0, true, NULL},        {typed, 2, 0, 0, false, NULL},
+    {two, 3, 2, 0, false, NULL},         {two, 3, 1, 0, false, "length"},     {split, 6, 0, 4, false, NULL},
+    {split, 6, 0, 1, false, NULL},       {split, 3, 0, 5, false, NULL},       {split, 0, 0, 2, false, "empty"},
+    {split, 3, 0, 0, false, "split"},    {zip, 6, 0, 0, false, NULL},         {zip, 3, 0, 0, false, NULL},
     {zip, 0, 0, 0, false, "position"},
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples, MOST = 4 };
@@ -275,10 +276,12 @@ static void test_no_memory(void **state) {
             tn_status status = context_new(&heap.allocator, NULL, &ctx);
             if (status == TN_OK) status = attempt(ctx, &samples[k]);
             if (status != TN_OK && status != TN_OUT_OF_MEMORY)
-                print_error("sample %zu, allocation %lld: %s: %s\n", k, (long long)at, status_name(status), diag_text());
+                print_error("sample %zu, allocation %lld: %s: %s\n", k, (long long)at, status_name(status),
+                            diag_text());
             assert_true(status == TN_OK || status == TN_OUT_OF_MEMORY);
             if (ctx) context_unref(ctx);
-            if (heap.living) print_error("sample %zu, allocation %lld: %zu bytes left\n", k, (long long)at, heap.living);
+            if (heap.living)
+                print_error("sample %zu, allocation %lld: %zu bytes left\n", k, (long long)at, heap.living);
             assert_int_equal(heap.living, 0);
             if (status == TN_OK) break;
         }

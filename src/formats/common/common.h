@@ -35,12 +35,12 @@ typedef struct ProtoRun {
     uint32_t tag;
     pb_wire_type_t wire; /* of one number */
     size_t count;
-    Str packed;          /* the numbers, when they are all in one packed piece */
+    Str packed; /* the numbers, when they are all in one packed piece */
 } ProtoRun;
 
 /* Reads one message into the struct that nanopb generated for it. Unknown fields are skipped, the last of a singular
    field counts. TN_MALFORMED with the offset in the file. */
-#define proto_read(reader, bytes, Message, message)                                                                   \
+#define proto_read(reader, bytes, Message, message) \
     proto_read_((reader), (bytes), Message##_fields, (message), sizeof(Message))
 tn_status proto_read_(const ProtoReader *reader, Str bytes, const pb_msgdesc_t *fields, void *message, size_t size);
 /* TN_MALFORMED at a place in the file. */

@@ -273,7 +273,7 @@ static tn_status copy_strings(Context *ctx, const Tensor *from, const Element *e
 
 tn_status npy_read(Context *ctx, const uint8_t *data, size_t size, Tensor *out) {
     Header header;
-    Element element;
+    Element element = {0};
     Tensor result;
     size_t body;
     int64_t count, bytes;

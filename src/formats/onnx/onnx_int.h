@@ -51,12 +51,12 @@ typedef struct OnnxReader {
     const char *path, *folder; /* may be NULL */
     int64_t ir_version;
     Opsets opsets;
-    Map functions;    /* function_key -> OnnxFunction */
-    Str main;         /* the main GraphProto */
-    bool infer;       /* types are wanted while nodes are read: upgrades of opsets below 13 look at them */
-    bool sort;        /* bring nodes into an order where operands come first */
-    bool undefined;   /* a name was read that nothing before it defines */
-    bool unsupported; /* an op is not known: a scan of the whole file then names all of them */
+    Map functions;               /* function_key -> OnnxFunction */
+    Str main;                    /* the main GraphProto */
+    bool infer;                  /* types are wanted while nodes are read: upgrades of opsets below 13 look at them */
+    bool sort;                   /* bring nodes into an order where operands come first */
+    bool undefined;              /* a name was read that nothing before it defines */
+    bool unsupported;            /* an op is not known: a scan of the whole file then names all of them */
     uint64_t n_nodes, n_inlined; /* read so far; those in functions, once for each call */
     VEC(ExternalFile) files;
     VEC(TypeHint) hints;

@@ -11,7 +11,8 @@ static tn_status read_dim(OnnxReader *r, Str bytes, Dim *out) {
         if (dim.dim_value >= 0) *out = dim.dim_value;
         return TN_OK;
     }
-    if (dim.dim_param.n == 0) return TN_OK;
+    /* Paddle's exporter writes "?" for each size that it does not know, as if they were one. */
+    if (dim.dim_param.n == 0 || str_equal(dim.dim_param, STR("?"))) return TN_OK;
     TRY(onnx_check_name(r, dim.dim_param, "a dimension's name"));
     Str name = model_str(r->model, dim.dim_param);
     if (!name.s) return TN_OUT_OF_MEMORY;
