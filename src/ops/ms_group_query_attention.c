@@ -143,6 +143,9 @@ static tn_status read_group(KernelCtx *c, Group *g) {
     const int64_t *total;
     if (tensor_count(c->in[IN_TOTAL]) != 1) return fail(TN_SHAPE, "total_sequence_length must have one element");
     TRY(dense_i64(c, IN_TOTAL, &total));
+    if (*total - cached > g->steps) /* each step adds one to what is cached */
+        return fail(TN_OUT_OF_RANGE, "total_sequence_length is %lld, but past and new steps are %lld and %lld",
+                    (long long)*total, (long long)cached, (long long)g->steps);
     g->capacity = max_i64(cached, *total);
     TRY(read_lengths(c, g));
     if (!kernel_has_input(c, IN_ADDED)) return TN_OK;

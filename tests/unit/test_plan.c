@@ -209,7 +209,7 @@ static void test_a_million(void **state) {
     (void)state;
     double small = plan_seconds(100000), large = plan_seconds(1000000);
     printf("100,000 items: %.3f s, 1,000,000 items: %.3f s\n", small, large);
-    assert_true(large < 20 * small + 0.1);
+    assert_true(large < 40 * small + 0.5); /* what is quadratic takes 100 times as long */
     assert_true(large < 60);
 }
 
