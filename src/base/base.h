@@ -163,7 +163,7 @@ typedef struct Map {
     const Allocator *allocator;
     MapEntry *entries; /* len of them, in insertion order; a removed one has value NULL */
     size_t len, cap;
-    uint32_t *slots;
+    uint64_t *slots;
     size_t n_slots;
 } Map;
 void map_init(Map *map, const Allocator *allocator);

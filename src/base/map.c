@@ -7,32 +7,36 @@ enum { FIRST_ENTRIES = 8, SLOTS_PER_ENTRY = 2 };
 
 void map_init(Map *map, const Allocator *allocator) { *map = (Map){.allocator = allocator}; }
 
-/* A slot holds the entry's index + 1; 0 ends a probe; that of a removed entry is passed over until it is used again, so
+/* A slot holds the entry's index + 1 and half of its hash, so that a probe touches an entry only when it is nearly sure
+   to be the one; 0 ends a probe; that of a removed entry is passed over until it is used again, so
    that a name that comes and goes does not lengthen its own probe. */
-static uint32_t *find_slot(const Map *map, Str key, uint64_t hash) {
+static uint32_t number_of(uint64_t slot) { return (uint32_t)slot; }
+static uint64_t tag_of(uint64_t hash) { return hash >> 32 << 32; }
+
+static uint64_t *find_slot(const Map *map, Str key, uint64_t hash) {
     if (map->n_slots == 0) return NULL;
     size_t mask = map->n_slots - 1;
     for (size_t i = hash & mask; map->slots[i] != 0; i = (i + 1) & mask) {
-        if (map->slots[i] == REMOVED) continue;
-        const MapEntry *entry = &map->entries[map->slots[i] - 1];
+        if (number_of(map->slots[i]) == REMOVED || tag_of(map->slots[i]) != tag_of(hash)) continue;
+        const MapEntry *entry = &map->entries[number_of(map->slots[i]) - 1];
         if (entry->hash == hash && str_equal(entry->key, key)) return &map->slots[i];
     }
     return NULL;
 }
 
 static MapEntry *find(const Map *map, Str key, uint64_t hash) {
-    const uint32_t *slot = find_slot(map, key, hash);
-    return slot ? &map->entries[*slot - 1] : NULL;
+    const uint64_t *slot = find_slot(map, key, hash);
+    return slot ? &map->entries[number_of(*slot) - 1] : NULL;
 }
 
-static void fill_slot(uint32_t *slots, size_t n_slots, uint64_t hash, size_t index) {
+static void fill_slot(uint64_t *slots, size_t n_slots, uint64_t hash, size_t index) {
     size_t mask = n_slots - 1, i = hash & mask;
-    while (slots[i] != 0 && slots[i] != REMOVED) i = (i + 1) & mask;
-    slots[i] = (uint32_t)index + 1;
+    while (slots[i] != 0 && number_of(slots[i]) != REMOVED) i = (i + 1) & mask;
+    slots[i] = tag_of(hash) | (uint32_t)(index + 1);
 }
 
 /* Moves the living entries together into `to`, which may be the map's own array, and indexes them anew. */
-static void rebuild(Map *map, MapEntry *to, uint32_t *slots, size_t n_slots) {
+static void rebuild(Map *map, MapEntry *to, uint64_t *slots, size_t n_slots) {
     size_t n = 0;
     for (size_t i = 0; i < map->len; i++) {
         if (!map->entries[i].value) continue;
@@ -47,7 +51,7 @@ static tn_status grow(Map *map) {
     size_t cap = map->cap ? map->cap * 2 : FIRST_ENTRIES, n_slots = cap * SLOTS_PER_ENTRY;
     if (cap > UINT32_MAX / 2) return fail(TN_LIMIT, "more than %zu names in one table", map->cap);
     MapEntry *entries = mem_alloc(map->allocator, cap * sizeof *entries, alignof(MapEntry));
-    uint32_t *slots = entries ? mem_alloc(map->allocator, n_slots * sizeof *slots, alignof(uint32_t)) : NULL;
+    uint64_t *slots = entries ? mem_alloc(map->allocator, n_slots * sizeof *slots, alignof(uint64_t)) : NULL;
     if (!slots) {
         mem_free(map->allocator, entries, cap * sizeof *entries);
         return TN_OUT_OF_MEMORY;
@@ -95,10 +99,10 @@ tn_status map_set(Map *map, Str key, void *value) {
 }
 
 void map_remove(Map *map, Str key) {
-    uint32_t *slot = map->len ? find_slot(map, key, hash_bytes(key.s, key.n)) : NULL;
+    uint64_t *slot = map->len ? find_slot(map, key, hash_bytes(key.s, key.n)) : NULL;
     if (!slot) return;
-    map->entries[*slot - 1].value = NULL;
-    map->entries[*slot - 1].key = (Str){NULL, 0}; /* the caller may free the key now */
+    map->entries[number_of(*slot) - 1].value = NULL;
+    map->entries[number_of(*slot) - 1].key = (Str){NULL, 0}; /* the caller may free the key now */
     *slot = REMOVED;
 }
 

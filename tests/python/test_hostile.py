@@ -282,33 +282,34 @@ def check_hostile(report):
 # ---- prefixes and changes -----------------------------------------------------------------------------------------
 
 
-def seeds():
-    """The small cases as ONNX and as text, and some larger models without weights."""
+def seeds(backend):
+    """The small cases as ONNX and as text, and a model with a Loop; the small ones of the backend tests too."""
     folder, cases = scratch("hostile_seeds"), prepare("cases")
     paths = []
     for path in sorted(glob.glob(os.path.join(cases, "*", "model.onnx"))):
         text = os.path.join(folder, os.path.basename(os.path.dirname(path)) + ".tn")
         subprocess.run([TENON, "convert", "--force", path, text], check=True)
         paths += [path, text]
-    # The weights of these are recipes, which the engine refuses to read; their structure is what matters.
-    generated = os.path.join(prepare("generated"), "loop_grucell", "model.onnx")
-    return paths + [generated]
+    if backend:
+        nodes = sorted(glob.glob(os.path.join(prepare("backend"), "node", "*", "model.onnx")))
+        paths += [path for path in nodes if os.path.getsize(path) < 3000]
+    return paths + [os.path.join(prepare("generated"), "loop_grucell", "model.onnx")]
 
 
-def fuzz(report, runs, seed, cuts):
+def fuzz(report, runs, seed, cuts, backend):
     save = os.path.join(scratch("hostile"), f"crash-{seed}")
     target = os.path.join(BUILD, "fuzz", "read_model")
-    command = [target, "--runs", str(runs), "--seed", str(seed), "--save", save, *(["--cuts"] if cuts else []), *seeds()]
+    command = [target, "--runs", str(runs), "--seed", str(seed), "--save", save, *(["--cuts"] if cuts else []), *seeds(backend)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=ROOT)
     print(done.stdout.strip())
     report.check(done.returncode == 0, f"the input in {save} ends the process with {done.returncode}", done.stderr[:6000])
 
 
-def main(runs=20000, n_seeds=1, first_seed=1):
+def main(runs=20000, n_seeds=1, first_seed=1, backend=False):
     report = Report()
     check_hostile(report)
     for seed in range(first_seed, first_seed + n_seeds):
-        fuzz(report, runs, seed, cuts=seed == first_seed)
+        fuzz(report, runs, seed, seed == first_seed, backend)
     report.exit()
 
 

@@ -3,4 +3,4 @@
 from test_hostile import main
 
 if __name__ == "__main__":
-    main(runs=100000, n_seeds=8, first_seed=100)
+    main(runs=100000, n_seeds=8, first_seed=100, backend=True)

@@ -32,10 +32,30 @@ static inline bool rng_chance(Rng *r, int percent) { return rng_below(r, 100) < 
 /* ---- numbers and words ------------------------------------------------------------------------------------------ */
 
 static inline int64_t wild_int(Rng *r) {
-    static const int64_t values[] = {
-        INT64_MIN,  INT64_MIN + 1,  DIM_EXPR_END - 1,   DIM_EXPR_END, INT64_MAX, INT64_MAX - 1,    INT32_MIN, INT32_MAX,
-        UINT32_MAX, (int64_t)1 << 32, (int64_t)1 << 40, (int64_t)1 << 62, -((int64_t)1 << 62), 65535, 65536, 1 << 20,
-        -129,       -9,             255,                256,          127,       63,               64,        1000};
+    static const int64_t values[] = {INT64_MIN,
+                                     INT64_MIN + 1,
+                                     DIM_EXPR_END - 1,
+                                     DIM_EXPR_END,
+                                     INT64_MAX,
+                                     INT64_MAX - 1,
+                                     INT32_MIN,
+                                     INT32_MAX,
+                                     UINT32_MAX,
+                                     (int64_t)1 << 32,
+                                     (int64_t)1 << 40,
+                                     (int64_t)1 << 62,
+                                     -((int64_t)1 << 62),
+                                     65535,
+                                     65536,
+                                     1 << 20,
+                                     -129,
+                                     -9,
+                                     255,
+                                     256,
+                                     127,
+                                     63,
+                                     64,
+                                     1000};
     return rng_chance(r, 80) ? RNG_PICK(r, values) : (int64_t)rng_next(r);
 }
 
@@ -48,12 +68,13 @@ static inline int64_t some_int(Rng *r) {
 }
 
 static inline float some_float(Rng *r) {
-    static const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 2.0f, 1e-5f, 1e30f, -1e30f, 3e38f, 1e-40f,
-                                   INFINITY, -INFINITY, NAN, 0.1f, 3.0f, 2147483648.0f, -9.3e18f};
+    static const float values[] = {0.0f,  -0.0f,  1.0f,     -1.0f,     0.5f, 2.0f, 1e-5f, 1e30f,         -1e30f,
+                                   3e38f, 1e-40f, INFINITY, -INFINITY, NAN,  0.1f, 3.0f,  2147483648.0f, -9.3e18f};
     return RNG_PICK(r, values);
 }
 
 static inline const char *some_word(Rng *r) {
+    /* clang-format off */
     static const char *const words[] = {
         "", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "constant", "reflect", "edge", "wrap", "linear", "nearest",
         "cubic", "bilinear", "bicubic", "half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners",
@@ -61,19 +82,20 @@ static inline const char *some_word(Rng *r) {
         "round_prefer_ceil", "floor", "ceil", "stretch", "not_larger", "not_smaller", "zeros", "border", "reflection",
         "add", "mul", "max", "min", "none", "sum", "mean", "avg", "forward", "reverse", "bidirectional", "DCR", "CRD",
         "ij,jk->ik", "...ii->...i", "ij->ji", "ij,ij->", "i,j->ij", "b...d,...de->b...e", "ii", ",->", "Relu", "Tanh",
-        "Sigmoid", "Affine", "HardSigmoid", "LeakyRelu", "tanh", "fmod", "LEFT", "RIGHT", "LINEAR", "CIRCULAR", "SAME",
-        "MAX", "MIN", "MEAN", "AVG", "SUM", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT", "NONE", "RBF", "POLY",
-        "BRANCH_LEQ", "BRANCH_EQ", "LEAF", "TF", "IDF", "TFIDF", "LOWER", "UPPER", "L1", "L2", "standard", "nesterov",
-        "linear_tanh", "gated_delta", "silu", "swish", "RGB", "BGR", "Grayscale", "DENSE", "SPARSE", "en_US", "C",
-        "a+b", "[a-z]*", "(", "(a*)*b", " ", "a b  c", "\xff\xfe", "caf\xc3\xa9", "1", "-1.5e3", "nan", "INF", "0x10"};
+        "Sigmoid", "Affine", "HardSigmoid", "LeakyRelu", "tanh", "fmod", "LEFT", "RIGHT", "LINEAR", "CIRCULAR",
+        "SAME", "MAX", "MIN", "MEAN", "AVG", "SUM", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT", "NONE", "RBF",
+        "POLY", "BRANCH_LEQ", "BRANCH_EQ", "LEAF", "TF", "IDF", "TFIDF", "LOWER", "UPPER", "L1", "L2", "standard",
+        "nesterov", "linear_tanh", "gated_delta", "silu", "swish", "RGB", "BGR", "Grayscale", "DENSE", "SPARSE",
+        "en_US", "C", "a+b", "[a-z]*", "(", "(a*)*b", " ", "a b  c", "\xff\xfe", "caf\xc3\xa9", "1", "-1.5e3", "nan",
+        "INF", "0x10",
+    };
+    /* clang-format on */
     return RNG_PICK(r, words);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
-typedef enum Contents {
-    SMOOTH, SMALL_COUNTS, SMALL_INTS, SPECIAL, RANDOM_BITS, N_CONTENTS
-} Contents;
+typedef enum Contents { SMOOTH, SMALL_COUNTS, SMALL_INTS, SPECIAL, RANDOM_BITS, N_CONTENTS } Contents;
 
 static inline double special_number(Rng *r, tn_dtype dtype) {
     if (dtype_is_float(dtype) || dtype_is_complex(dtype)) return (double)some_float(r);
@@ -96,7 +118,9 @@ static inline int64_t special_int(Rng *r, tn_dtype dtype) {
 
 static inline void fill_number(Rng *r, Tensor *t, int64_t i, Contents contents) {
     double d[2] = {0, 0};
-    int64_t v = contents == SPECIAL ? special_int(r, t->dtype) : contents == SMALL_COUNTS ? rng_below(r, 4) : rng_from(r, -3, 5);
+    int64_t v = contents == SPECIAL        ? special_int(r, t->dtype)
+                : contents == SMALL_COUNTS ? rng_below(r, 4)
+                                           : rng_from(r, -3, 5);
     if (contents == RANDOM_BITS && !dtype_is_complex(t->dtype)) {
         element_set_code(t->dtype, t->data, i, rng_next(r) & (t->dtype == TN_BOOL ? 1 : UINT64_MAX));
         if (t->dtype == TN_BOOL) ((uint8_t *)t->data)[i] = (uint8_t)rng_next(r); /* files may hold such bools */
@@ -108,7 +132,7 @@ static inline void fill_number(Rng *r, Tensor *t, int64_t i, Contents contents) 
         return;
     }
     for (int k = 0; k < 2; k++)
-        d[k] = contents == SPECIAL ? special_number(r, t->dtype)
+        d[k] = contents == SPECIAL  ? special_number(r, t->dtype)
                : contents == SMOOTH ? (double)(rng_next(r) >> 11) / (double)((uint64_t)1 << 51) - 2
                                     : (double)(k ? 0 : v);
     if (dtype_is_complex(t->dtype)) store_c128(t->dtype, t->data, i, 1, d, 1);
@@ -223,7 +247,8 @@ static inline tn_status body_constant(Rng *r, Graph *g, Value **out) {
 
 /* Inputs of unknown type, a few nodes on them and on what stands outside, outputs from among them all. */
 static inline tn_status some_body(Rng *r, Node *owner, int n_in, int n_out, Graph **out) {
-    static const char *const ops[] = {"Identity", "Identity", "Neg", "Not", "Shape", "Add", "Mul", "Concat", "Less", "Max"};
+    static const char *const ops[] = {"Identity", "Identity", "Neg",    "Not",  "Shape",
+                                      "Add",      "Mul",      "Concat", "Less", "Max"};
     Graph *g;
     Value *pool[64];
     int n = 0;
@@ -254,7 +279,8 @@ static inline tn_status some_body(Rng *r, Node *owner, int n_in, int n_out, Grap
 
 /* What a body of this op takes and gives, nearly always. */
 static inline tn_status some_graph(Rng *r, Node *node, Graph **out) {
-    int n_in = rng_below(r, 4), n_out = rng_below(r, 4), operands = (int)node->n_operands, results = (int)node->n_results;
+    int n_in = rng_below(r, 4), n_out = rng_below(r, 4), operands = (int)node->n_operands,
+        results = (int)node->n_results;
     if (strcmp(node->op->name, "If") == 0) n_in = 0, n_out = results;
     if (strcmp(node->op->name, "Loop") == 0) n_in = operands, n_out = results + 1;
     if (strcmp(node->op->name, "Scan") == 0) n_in = operands, n_out = results;

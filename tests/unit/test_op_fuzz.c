@@ -15,7 +15,7 @@
 #include "op_fuzz_gen.h"
 #include "session/session.h"
 
-enum { CASE_SECONDS = 30, DEFAULT_TIMES = 60, MAX_RESULTS = 6 };
+enum { CASE_SECONDS = 30, DEFAULT_TIMES = 150, MAX_RESULTS = 6 };
 
 /* ---- the state of one case -------------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ typedef struct Fuzz {
     uint64_t seed;
     Operand in[FUZZ_OPERANDS];
     int n_in;
-    Case row;            /* where the case comes from one */
+    Case row; /* where the case comes from one */
     Arena row_arena;
     Model *model;
     Node *node;
@@ -181,13 +181,15 @@ static tn_status operands_by_schema(Fuzz *f, const Shape *base) {
         }
         TypeSet set = spec ? spec->types : TS_ALL_TENSOR;
         tn_dtype dtype = some_dtype(r, set);
-        if (spec && spec->group && group[(unsigned char)spec->group & 127]) dtype = group[(unsigned char)spec->group & 127];
+        if (spec && spec->group && group[(unsigned char)spec->group & 127])
+            dtype = group[(unsigned char)spec->group & 127];
         if (spec && spec->group) group[(unsigned char)spec->group & 127] = dtype;
         if (rng_chance(r, 2)) dtype = some_dtype(r, TS_ALL_TENSOR);
         f->in[i].kind = kind_for(r, set);
         Shape shape = i == 0 && rng_chance(r, 80) ? *base : related_shape(r, base);
         bool decides = i < 32 && f->op->content_inputs >> i & 1;
-        if (decides && rng_chance(r, 70)) shape = (Shape){.rank = rng_chance(r, 80), .dims = {rng_from(r, 0, base->rank + 1)}};
+        if (decides && rng_chance(r, 70))
+            shape = (Shape){.rank = rng_chance(r, 80), .dims = {rng_from(r, 0, base->rank + 1)}};
         TRY(fill_operand(f, i, dtype, &shape));
     }
     return TN_OK;
@@ -236,8 +238,7 @@ static tn_status mutate_operand(Fuzz *f, int i) {
     if (kind < 8) o->absent = true;
     else if (kind < 50) reshape_operand(r, &shape);
     else if (kind < 55) dtype = some_dtype(r, spec && rng_chance(r, 80) ? spec->types : TS_ALL_TENSOR);
-    else if (kind < 75 && !o->absent) { /* some elements only */
-        int64_t n = tensor_count(&o->t);
+    else if (kind < 75 && !o->absent) { /* some elements only */ int64_t n = tensor_count(&o->t);
         for (int k = rng_from(r, 1, 3); k > 0 && n > 0; k--)
             if (dtype == TN_STRING) TRY(fill_string(r, f->ctx, &o->t, rng_below(r, (int)n)));
             else fill_number(r, &o->t, rng_below(r, (int)n), (Contents)rng_below(r, N_CONTENTS));
@@ -356,7 +357,9 @@ static tn_status make_node(Fuzz *f) {
     int most = 0, results;
     while (most < 8 && f->op->outputs[most].name) most++;
     bool variadic = most && f->op->outputs[most - 1].flags & OPERAND_VARIADIC;
-    results = f->row.n_out && rng_chance(r, 90) ? f->row.n_out : rng_chance(r, 50) ? most : rng_from(r, 1, most > 1 ? most : 1);
+    results = f->row.n_out && rng_chance(r, 90) ? f->row.n_out
+              : rng_chance(r, 50)               ? most
+                                                : rng_from(r, 1, most > 1 ? most : 1);
     if (variadic && rng_chance(r, 50)) results = most - 1 + rng_below(r, 4);
     if (results > MAX_RESULTS) results = MAX_RESULTS;
     TRY(node_new(f->model->main, f->op, operands, (size_t)f->n_in, (size_t)results, &f->node));
@@ -383,7 +386,9 @@ static tn_status attrs_of_row(Fuzz *f) {
     for (uint32_t i = 0; i < node->n_attrs && status == TN_OK; i++) {
         Attr attr = node->attrs[i];
         if (attr.kind == ATTR_TENSOR) status = payload_of(f, node->attrs[i].tensor, &attr.tensor);
-        else if (attr.kind > ATTR_STRING && attr.kind != ATTR_INTS && attr.kind != ATTR_FLOATS && attr.kind != ATTR_STRINGS) continue;
+        else if (attr.kind > ATTR_STRING && attr.kind != ATTR_INTS && attr.kind != ATTR_FLOATS &&
+                 attr.kind != ATTR_STRINGS)
+            continue;
         if (status == TN_OK) status = node_set_attr(f->node, &attr);
     }
     model_free(model);
@@ -394,7 +399,8 @@ static tn_status make_attrs(Fuzz *f, bool from_row, const Shape *base) {
     int n = n_attr_specs(f->op);
     if (from_row) {
         TRY(attrs_of_row(f));
-        if (n && rng_chance(&f->rng, 40)) TRY(set_some_attr(&f->rng, f->node, &f->op->attrs[rng_below(&f->rng, n)], base));
+        if (n && rng_chance(&f->rng, 40))
+            TRY(set_some_attr(&f->rng, f->node, &f->op->attrs[rng_below(&f->rng, n)], base));
         return TN_OK;
     }
     for (int k = 0; k < n; k++) {
@@ -419,8 +425,8 @@ static tn_status make_outputs(Fuzz *f) {
 
 static tn_status make_case(Fuzz *f, const Rows *rows) {
     Rng *r = &f->rng;
-    static const How hows[] = {AS_CONCRETE, AS_CONCRETE, AS_CONCRETE, AS_SYMBOLIC, AS_SYMBOLIC, AS_RANK, AS_DTYPE, AS_ANYTHING,
-                               AS_CONSTANT, AS_CONSTANT, AS_CONSTANT};
+    static const How hows[] = {AS_CONCRETE, AS_CONCRETE, AS_CONCRETE, AS_SYMBOLIC, AS_SYMBOLIC, AS_RANK,
+                               AS_DTYPE,    AS_ANYTHING, AS_CONSTANT, AS_CONSTANT, AS_CONSTANT};
     Shape base = some_shape(r);
     bool from_row = rows->n && rng_chance(r, 60);
     if (from_row) {
@@ -459,7 +465,8 @@ static bool same_object(const Object *a, const Object *b) {
 static bool same_tensor(const Tensor *a, const Tensor *b) {
     int64_t index[TN_MAX_RANK] = {0}, n = tensor_count(a);
     if (a->kind != b->kind) return false;
-    if (a->kind != TYPE_TENSOR) return a->data == b->data || (a->data && b->data && same_object(object_of(a), object_of(b)));
+    if (a->kind != TYPE_TENSOR)
+        return a->data == b->data || (a->data && b->data && same_object(object_of(a), object_of(b)));
     if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0)
         return false;
     for (int64_t i = 0; i < n; i++) {
@@ -492,7 +499,8 @@ static Dim size_of_symbol(void *user, Str symbol) {
 static void check_type(Fuzz *f, size_t i, const Tensor *t) {
     const Type *type = graph_output(f->model->main, i)->type;
     if (type->kind != TYPE_TENSOR || t->kind != TYPE_TENSOR) {
-        if (type->kind != t->kind && type != f->model->type_any) wrong(f, "output %zu is of another kind than inferred", i);
+        if (type->kind != t->kind && type != f->model->type_any)
+            wrong(f, "output %zu is of another kind than inferred", i);
         return;
     }
     if (type->dtype && type->dtype != t->dtype)
@@ -535,14 +543,17 @@ static bool for_want_of_room(tn_status status) {
 
 static void compare_answers(Fuzz *f, const char *turn, tn_status a, tn_status b, const char *eval_error, Tensor *want,
                             tn_tensor **got, size_t n) {
-    if (a == TN_INTERNAL || b == TN_INTERNAL) wrong(f, "%s: an internal error: %s", turn, a == TN_INTERNAL ? eval_error : diag_text());
+    if (a == TN_INTERNAL || b == TN_INTERNAL)
+        wrong(f, "%s: an internal error: %s", turn, a == TN_INTERNAL ? eval_error : diag_text());
     if (for_want_of_room(a) || for_want_of_room(b)) return;
     /* A session does not run what no result of a body needs, and takes branches to be of one type. */
     bool exact = !(f->op->flags & OP_CONTROL);
     if (a != TN_OK && b == TN_OK && exact) wrong(f, "%s: the session answers, the evaluator says %s", turn, eval_error);
-    if (a == TN_OK && b != TN_OK && exact) wrong(f, "%s: the evaluator answers, the session says %s", turn, diag_text());
+    if (a == TN_OK && b != TN_OK && exact)
+        wrong(f, "%s: the evaluator answers, the session says %s", turn, diag_text());
     for (size_t i = 0; a == TN_OK && b == TN_OK && !(f->op->flags & OP_RANDOM) && i < n; i++)
-        if (!same_tensor(&want[i], &got[i]->t)) wrong(f, "%s: output %zu differs between evaluator and session", turn, i);
+        if (!same_tensor(&want[i], &got[i]->t))
+            wrong(f, "%s: output %zu differs between evaluator and session", turn, i);
 }
 
 /* Both ways on one set of inputs (NULLs: the defaults). */
@@ -585,7 +596,8 @@ static void run_case(Fuzz *f) {
     status = model_handle(f->ctx, f->model, &handle);
     if (status != TN_OK) f->model = NULL;
     assert_int_equal(status, TN_OK);
-    if (tn_session_create(handle, NULL, &session) != TN_OK) session = NULL; /* refused before it runs: then never answers */
+    if (tn_session_create(handle, NULL, &session) != TN_OK)
+        session = NULL; /* refused before it runs: then never answers */
     status = run_both(f, session, "first run", tensors, handles);
     if (status == TN_OK) f->n_answers++;
     else f->n_refused++;
@@ -610,8 +622,8 @@ static uint64_t hash_name(const char *s) { /* the same in every process */
 }
 
 static void one_case(Fuzz *f, uint64_t seed, const Rows *rows) {
-    static const tn_limits limits = {.max_bytes = 1 << 20, .max_nodes = 10000, .max_nesting = 16, .max_fold_bytes = 1 << 18,
-                                     .max_loop_trips = 40};
+    static const tn_limits limits = {
+        .max_bytes = 1 << 20, .max_nodes = 10000, .max_nesting = 16, .max_fold_bytes = 1 << 18, .max_loop_trips = 40};
     test_heap_init(&f->heap);
     assert_int_equal(context_new(&f->heap.allocator, &limits, &f->ctx), TN_OK);
     arena_init(&f->row_arena, &f->ctx->allocator);
@@ -656,7 +668,8 @@ static int fuzz_op(const OpSchema *op, const Options *o) {
         if (bad && o->stop) break;
     }
     free(rows.lines);
-    printf("%-40s %5lld answers, %5lld refusals, %lld wrong\n", current_op, (long long)answers, (long long)refused, (long long)bad);
+    printf("%-40s %5lld answers, %5lld refusals, %lld wrong\n", current_op, (long long)answers, (long long)refused,
+           (long long)bad);
     return bad > 0;
 }
 

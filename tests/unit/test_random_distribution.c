@@ -62,8 +62,10 @@ static double normal_cdf(double x) { return 0.5 * erfc(-(x - 1) / (3 * sqrt(2)))
 static void test_uniform(void **state) {
     (void)state;
     int64_t n;
-    double mean, variance, fourth, *x = draw("tn 1\ngraph @g() -> (%y) {\n  %y = RandomUniform() {shape=[100000], low=-2.0, "
-                                             "high=3.0, seed=1.0}\n}\n", &n);
+    double mean, variance, fourth,
+        *x = draw("tn 1\ngraph @g() -> (%y) {\n  %y = RandomUniform() {shape=[100000], low=-2.0, "
+                  "high=3.0, seed=1.0}\n}\n",
+                  &n);
     moments(x, n, &mean, &variance, &fourth);
     assert_true(n == N && fabs(mean - 0.5) < 0.02 && fabs(variance - 25.0 / 12) < 0.03);
     assert_true(distance(x, n, uniform_cdf) < 1.95 / sqrt(N));
@@ -74,8 +76,10 @@ static void test_uniform(void **state) {
 static void test_normal(void **state) {
     (void)state;
     int64_t n;
-    double mean, variance, fourth, *x = draw("tn 1\ngraph @g() -> (%y) {\n  %y = RandomNormal() {shape=[100000], mean=1.0, "
-                                             "scale=3.0, seed=2.0}\n}\n", &n);
+    double mean, variance, fourth,
+        *x = draw("tn 1\ngraph @g() -> (%y) {\n  %y = RandomNormal() {shape=[100000], mean=1.0, "
+                  "scale=3.0, seed=2.0}\n}\n",
+                  &n);
     moments(x, n, &mean, &variance, &fourth);
     assert_true(fabs(mean - 1) < 0.04 && fabs(variance - 9) < 0.2);
     assert_true(fabs(fourth / (variance * variance) - 3) < 0.1);
@@ -86,8 +90,10 @@ static void test_normal(void **state) {
 static void test_bernoulli(void **state) {
     (void)state;
     int64_t n;
-    double mean, variance, fourth, *x = draw("tn 1\ngraph @g() -> (%y) {\n  %p = Const {data = f32[100000] 0.3}\n  %y = "
-                                             "Bernoulli(%p) {seed=3.0}\n}\n", &n);
+    double mean, variance, fourth,
+        *x = draw("tn 1\ngraph @g() -> (%y) {\n  %p = Const {data = f32[100000] 0.3}\n  %y = "
+                  "Bernoulli(%p) {seed=3.0}\n}\n",
+                  &n);
     moments(x, n, &mean, &variance, &fourth);
     assert_true(fabs(mean - 0.3) < 0.006);
     free(x);
@@ -97,7 +103,8 @@ static void test_multinomial(void **state) {
     (void)state;
     int64_t n;
     double counts[3] = {0}, *x = draw("tn 1\ngraph @g() -> (%y) {\n  %p = Const {data = f32[1,3] [0.0, 0.6931472, "
-                                      "1.0986123]}\n  %y = Multinomial(%p) {sample_size=60000, seed=4.0}\n}\n", &n);
+                                      "1.0986123]}\n  %y = Multinomial(%p) {sample_size=60000, seed=4.0}\n}\n",
+                                      &n);
     assert_int_equal(n, 60000);
     for (int64_t i = 0; i < n; i++) counts[(int)x[i]]++;
     double chi = 0;
