@@ -76,7 +76,7 @@ static tn_status linear_attention_infer(InferCtx *c) {
     set_shape(c, OUT_Y, &y);
     if (c->n_out <= OUT_STATE) return TN_OK;
     set_shape(c, OUT_STATE, &state);
-    if (!c->out[OUT_STATE].dtype) set_dtype(c, OUT_STATE, in_dtype(c, IN_Q));
+    if (!has_input(c, IN_STATE)) set_dtype(c, OUT_STATE, in_dtype(c, IN_Q));
     return TN_OK;
 }
 

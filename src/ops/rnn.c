@@ -118,6 +118,7 @@ static tn_status rnn_infer(InferCtx *c) {
     TRY(want_rank(c, IN_W, 3));
     TRY(want_rank(c, IN_R, 3));
     Dim hidden = in_dim(c, IN_R, a.o.quantised ? 1 : 2), n = a.directions;
+    if (attr_int(c->node, "hidden_size") < 0) return fail(TN_INVALID_MODEL, "hidden_size is negative");
     if (attr_int(c->node, "hidden_size"))
         TRY(dims_must_match(hidden, attr_int(c->node, "hidden_size"), "hidden_size and R", &hidden));
     TRY(check_weights(c, &a, in_dim(c, IN_X, 2), hidden));
