@@ -161,9 +161,7 @@ static void free_nested(Evaluator *e) {
 
 static tn_status eval_in_order(Evaluator *e, const Node *node) {
     const Tensor *payload = value_constant(node_result(node, 0));
-    if (payload) {
-        return bind_constant(e, node->results[0], payload);
-    }
+    if (payload) return bind_constant(e, node->results[0], payload);
     ArenaMark mark = arena_mark(e->scratch);
     struct NestedRun *outer = e->nested;
     e->nested = NULL;

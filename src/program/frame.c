@@ -188,8 +188,9 @@ tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Program *p = f->program;
     frame_finish(f); /* after a run that failed */
     memset(f->output_data, 0, p->outputs.len * sizeof *f->output_data);
-    for (size_t s = 0; s < p->slots.len; s++)
+    for (size_t s = 0; s < p->slots.len && !f->constants_read; s++)
         if (p->slots.data[s].kind == SLOT_CONST) TRY(bind_constant(f, (int32_t)s, true));
+    f->constants_read = true;
     for (size_t i = 0; i < p->inputs.len; i++) place_given(&f->t[p->inputs.data[i]], &inputs[i]);
     for (size_t i = 0; i < p->captures.len; i++) place_given(&f->t[p->captures.data[i]], &captures[i]);
     return TN_OK;
@@ -198,14 +199,9 @@ tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures) {
 tn_status frame_own(Frame *f, int32_t s) {
     Tensor *t = &f->t[s];
     frame_disown(f, s);
-    TRY(vec_reserve(&f->runner->ctx->allocator, &f->owned, f->owned.len + 1));
     Tensor fresh;
     TRY(tensor_new(f->runner->ctx, t->dtype, t->rank, t->dims, &fresh));
-    *t = fresh;
-    f->state[s].home = HOME_OWNED;
-    f->state[s].root = s;
-    f->owned.data[f->owned.len++] = s;
-    return TN_OK;
+    return frame_take(f, s, &fresh);
 }
 
 tn_status frame_take(Frame *f, int32_t s, Tensor *value) {

@@ -40,7 +40,6 @@ static tn_status host_alloc(KernelHost *host, int k, tn_dtype dtype, int rank, c
     frame_disown(l->f, s);
     tensor_set_dense(&l->f->t[s], dtype, rank, dims);
     TRY(frame_own(l->f, s));
-    l->f->state[s].known = true;
     *out = l->f->t[s];
     return TN_OK;
 }
