@@ -233,8 +233,6 @@ REASONS = [
     ("test_training_dropout", "Dropout", "", "(Optional) Seed to the random generator",
      "Nothing says which generator: the test wants the mask that numpy's makes of the seed. The equation "
      "`output = scale * data * mask` holds, and so does the ratio."),
-    ("test_gradient", "Gradient", "ai.onnx.preview.training", "Gradient operator computes",
-     "Tenon runs trained models; it differentiates none."),
     ("test_dft_inverse", None, None, None,
      "The outputs that the test wants are float32's rounding errors, 1.9e-7, where the transform of a transform is 0. Tenon "
      "computes in float64 and finds 1e-15; the test allows 1e-7 beside a thousandth of its own error. By the rule of `tenon "

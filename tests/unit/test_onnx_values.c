@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sequences, optionals and maps from files of their own: what they hold, what is wrong with them, any bytes at all. */
+/* Sequences, optionals and maps from files of their own and into them: what they hold, what is wrong with them, any
+   bytes at all. */
+#include <unistd.h>
+
 #include "test_onnx_common.h"
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -175,7 +178,58 @@ static void test_maps(void **state) {
     end(&r);
 }
 
-/* ---- any bytes --------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* The file's bytes when it could be written. */
+static tn_status write_value(Context *ctx, const Tensor *value, const char *name, Buffer **bytes) {
+    char path[] = "/tmp/tenon-value-XXXXXX";
+    FileWriter *writer;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    tn_status status = file_writer_open(&ctx->allocator, path, &writer);
+    if (status == TN_OK) {
+        status = onnx_value_write(ctx, value, str_of(name), writer);
+        if (status == TN_OK) status = file_writer_commit(writer);
+        else file_writer_abort(writer);
+    }
+    if (status == TN_OK && bytes) status = file_map(&ctx->allocator, path, bytes);
+    remove(path);
+    return status;
+}
+
+static bool same_value(const Tensor *a, const Tensor *b) {
+    if (a->kind != b->kind) return false;
+    if (a->kind != TYPE_TENSOR) {
+        bool same = object_of(a)->n == object_of(b)->n;
+        for (size_t i = 0; same && i < object_of(a)->n; i++) same = same_value(item(a, i), item(b, i));
+        return same;
+    }
+    if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
+        return false;
+    for (int64_t i = 0; a->dtype == TN_STRING && i < tensor_count(a); i++) {
+        if (!str_equal(rc_string_get(((RcString **)a->data)[i]), rc_string_get(((RcString **)b->data)[i])))
+            return false;
+    }
+    size_t bytes = a->dtype == TN_STRING ? 0 : (size_t)(tensor_count(a) * dtype_size(a->dtype));
+    return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+}
+
+/* Takes the bytes: what is read from them is written and read again. */
+static void expect_round_trip(Reading *r, Bytes bytes, TypeKind kind) {
+    Buffer *written;
+    Tensor again;
+    Text name;
+    OK(read_as(r, bytes, kind));
+    OK(write_value(r->ctx, &r->value, "again", &written));
+    text_init(&name, &r->ctx->allocator);
+    OK(onnx_value_read(r->ctx, written, kind, &again, &name));
+    assert_string_equal(name.s, "again");
+    assert_true(same_value(&r->value, &again));
+    text_free(&name);
+    tensor_release(&again);
+    buffer_unref(written);
+}
 
 static Bytes everything(void) {
     Bytes b = {0};
@@ -184,6 +238,82 @@ static Bytes everything(void) {
     put_sub(&b, 6, map_of("b a", sequence_of(2, false)));
     return optional_of(SEQUENCE, 5, b);
 }
+
+static void test_writing(void **state) {
+    (void)state;
+    Reading r;
+    Bytes nested = {0}, numbers = {0}, empty = {0};
+    begin(&r);
+    expect_round_trip(&r, numbers_of(3, 1), TYPE_TENSOR);
+    expect_round_trip(&r, sequence_of(0, false), TYPE_SEQUENCE);
+    expect_round_trip(&r, sequence_of(3, false), TYPE_SEQUENCE);
+    put_int(&nested, 2, OPTIONAL);
+    put_sub(&nested, 7, optional_of(TENSOR, 3, numbers_of(2, 5)));
+    put_sub(&nested, 7, (Bytes){0});
+    expect_round_trip(&r, nested, TYPE_SEQUENCE);
+    put_int(&empty, 2, 0);
+    expect_round_trip(&r, empty, TYPE_OPTIONAL);
+    expect_round_trip(&r, optional_of(OPTIONAL, 7, optional_of(SEQUENCE, 5, sequence_of(1, true))), TYPE_OPTIONAL);
+    expect_round_trip(&r, map_of("b c a", sequence_of(3, true)), TYPE_MAP);
+    expect_round_trip(&r, map_of("b a", sequence_of(2, false)), TYPE_MAP);
+    put_int(&numbers, 2, TN_I32);
+    put_int(&numbers, 3, 7);
+    put_int(&numbers, 3, -7);
+    put_sub(&numbers, 5, sequence_of(2, true));
+    expect_round_trip(&r, numbers, TYPE_MAP);
+    expect_round_trip(&r, everything(), TYPE_OPTIONAL);
+    end(&r);
+}
+
+/* An object of n items, each a reference to `each`. */
+static Tensor repeat(Context *ctx, TypeKind kind, const Tensor *each, size_t n) {
+    Tensor out;
+    OK(object_new(ctx, kind, n, &out));
+    for (size_t i = 0; i < n; i++) OK(tensor_keep(ctx, each, &object_of(&out)->items[i]));
+    return out;
+}
+
+static void refuse_to_write(Context *ctx, Tensor value, tn_status status, const char *says) {
+    diag_clear();
+    assert_int_equal(write_value(ctx, &value, "", NULL), status);
+    assert_non_null(strstr(diag_text(), says));
+    tensor_release(&value);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    Reading r;
+    begin(&r);
+    OK(read_as(&r, numbers_of(2, 1), TYPE_TENSOR));
+    Tensor mixed = repeat(r.ctx, TYPE_SEQUENCE, &r.value, 2), *second = &object_of(&mixed)->items[1];
+    tensor_release(second);
+    *second = repeat(r.ctx, TYPE_OPTIONAL, &r.value, 1);
+    refuse_to_write(r.ctx, mixed, TN_UNSUPPORTED, "several kinds");
+    refuse_to_write(r.ctx, repeat(r.ctx, TYPE_MAP, &r.value, 2), TN_UNSUPPORTED, "strings or integers");
+    OK(read_as(&r, map_of("a b", sequence_of(2, true)), TYPE_MAP));
+    Tensor uneven = repeat(r.ctx, TYPE_MAP, item(&r.value, 0), 2), *values = &object_of(&uneven)->items[1];
+    tensor_release(values);
+    *values = repeat(r.ctx, TYPE_SEQUENCE, item(&r.value, 0), 3);
+    refuse_to_write(r.ctx, uneven, TN_UNSUPPORTED, "each of its 2 keys");
+    /* each level holds the one below twice: 2^60 values in a few objects */
+    Tensor wide = repeat(r.ctx, TYPE_SEQUENCE, item(&r.value, 1), 1);
+    for (int i = 0; i < 60; i++) {
+        Tensor above = repeat(r.ctx, TYPE_SEQUENCE, &wide, 2);
+        tensor_release(&wide);
+        wide = above;
+    }
+    refuse_to_write(r.ctx, wide, TN_LIMIT, "more than");
+    Tensor deep = repeat(r.ctx, TYPE_SEQUENCE, item(&r.value, 1), 1);
+    for (int i = 0; i < 100; i++) {
+        Tensor above = repeat(r.ctx, TYPE_SEQUENCE, &deep, 1);
+        tensor_release(&deep);
+        deep = above;
+    }
+    refuse_to_write(r.ctx, deep, TN_LIMIT, "nested");
+    end(&r);
+}
+
+/* ---- any bytes --------------------------------------------------------------------------------------------------- */
 
 static void test_damaged(void **state) {
     (void)state;
@@ -227,7 +357,8 @@ static void test_no_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_optionals), cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_writing),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

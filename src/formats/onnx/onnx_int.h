@@ -14,6 +14,9 @@
 /* For rows of the upgrade table that hold for every opset: names that no longer exist, forms that are put in order. */
 #define ONNX_OPSET_ANY INT64_MAX
 
+/* Ops of training; the one that is no op of the IR is Gradient. */
+#define ONNX_TRAINING "ai.onnx.preview.training"
+
 typedef struct Opset {
     Str domain; /* "" for ONNX's own */
     int64_t version;
@@ -51,13 +54,14 @@ typedef struct OnnxReader {
     const char *path, *folder; /* may be NULL */
     int64_t ir_version;
     Opsets opsets;
-    Map functions;               /* function_key -> OnnxFunction */
-    Str main;                    /* the main GraphProto */
-    bool infer;                  /* types are wanted while nodes are read: upgrades of opsets below 13 look at them */
-    bool sort;                   /* bring nodes into an order where operands come first */
-    bool undefined;              /* a name was read that nothing before it defines */
-    bool unsupported;            /* an op is not known: a scan of the whole file then names all of them */
-    uint64_t n_nodes, n_inlined; /* read so far; those in functions, once for each call */
+    Map functions;    /* function_key -> OnnxFunction */
+    Str main;         /* the main GraphProto */
+    bool infer;       /* types are wanted while nodes are read: upgrades of opsets below 13, gradients */
+    bool sort;        /* bring nodes into an order where operands come first */
+    bool undefined;   /* a name was read that nothing before it defines */
+    bool unsupported; /* an op is not known: a scan of the whole file then names all of them */
+    uint64_t n_nodes; /* read so far */
+    uint64_t n_made;  /* nodes of functions, once for each call; those that gradients look at and make */
     VEC(ExternalFile) files;
     VEC(TypeHint) hints;
 } OnnxReader;
@@ -141,6 +145,8 @@ tn_status onnx_sort(OnnxReader *r, ProtoList *nodes);
 tn_status onnx_read_node(Scope *scope, Str bytes);
 /* Makes the draft's node and binds its results. */
 tn_status onnx_finish(Draft *d);
+/* Counts n more nodes that the file does not spell out. TN_LIMIT when they are out of proportion to it. */
+tn_status onnx_count_made(OnnxReader *r, uint64_t n);
 
 /* read_attr.c */
 tn_status onnx_read_attr(Draft *d, Str bytes);
@@ -177,6 +183,10 @@ tn_status onnx_external_data(OnnxReader *r, const onnx_TensorProto *proto, const
 tn_status onnx_read_functions(OnnxReader *r, const ProtoList *functions);
 const OnnxFunction *onnx_find_function(OnnxReader *r, Str domain, Str name, Str overload);
 tn_status onnx_call(Draft *d, const OnnxFunction *function);
+
+/* gradient.c: Gradient becomes nodes that compute it. */
+bool onnx_is_gradient(Str domain, Str type);
+tn_status onnx_gradient(Draft *d);
 
 /* upgrade.c: brings a draft to the newest opset's meaning. */
 tn_status onnx_upgrade(Draft *d);

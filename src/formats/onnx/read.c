@@ -40,7 +40,7 @@ tn_status onnx_read_opsets(OnnxReader *r, const ProtoList *list, Opsets *out) {
             log_message(r->ctx, TN_LOG_WARNING, "%s: opset %lld is newer than %d; it is read as %d",
                         r->path ? r->path : "model", (long long)proto.version, ONNX_OPSET_NEWEST, ONNX_OPSET_NEWEST);
         if (!before) out->data[out->n++] = (Opset){domain, proto.version};
-        if (domain.n == 0 && proto.version < 13) r->infer = true;
+        if ((domain.n == 0 && proto.version < 13) || str_equal(domain, STR(ONNX_TRAINING))) r->infer = true;
     }
     return TN_OK;
 }

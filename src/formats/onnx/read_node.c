@@ -104,6 +104,7 @@ static tn_status check_op_names(Draft *d) {
 static tn_status process(Draft *d) {
     const OnnxFunction *function = onnx_find_function(d->reader, d->domain, d->type, d->overload);
     if (function) return onnx_call(d, function);
+    if (onnx_is_gradient(d->domain, d->type)) return onnx_gradient(d);
     if (d->opset == 0 && d->domain.n == 0)
         return fail(TN_INVALID_MODEL, "the model does not say which opset of ONNX it uses");
     if (d->domain.n == 0 && str_equal(d->type, STR("Constant"))) return onnx_read_constant(d);
@@ -124,8 +125,16 @@ static tn_status read_draft(Draft *d, const onnx_NodeProto *proto) {
     return process(d);
 }
 
-/* Functions may not blow a small file up: 60 of them that call the one before twice would be 2^60 nodes. */
-enum { MOST_INLINED = 1 << 17, INLINED_PER_BYTE = 64 };
+/* Functions and gradients may not blow a small file up: 60 functions that call the one before twice would be 2^60 nodes,
+   and so would be a gradient of a gradient of ... */
+enum { MOST_MADE = 1 << 17, MADE_PER_BYTE = 64 };
+
+tn_status onnx_count_made(OnnxReader *r, uint64_t n) {
+    r->n_made += n;
+    if (r->n_made <= MOST_MADE || r->n_made / MADE_PER_BYTE <= r->bytes->size) return TN_OK;
+    return fail(TN_LIMIT, "functions of functions and gradients make %llu nodes out of a file of %zu bytes",
+                (unsigned long long)r->n_made, r->bytes->size);
+}
 
 tn_status onnx_read_node(Scope *scope, Str bytes) {
     OnnxReader *r = scope->reader;
@@ -133,9 +142,7 @@ tn_status onnx_read_node(Scope *scope, Str bytes) {
     TRY(proto_read(&r->proto, bytes, onnx_NodeProto, &proto));
     if (++r->n_nodes > r->ctx->limits.max_nodes)
         return fail(TN_LIMIT, "the model has more than %llu nodes", (unsigned long long)r->ctx->limits.max_nodes);
-    if (scope->call && ++r->n_inlined > MOST_INLINED && r->n_inlined / INLINED_PER_BYTE > r->bytes->size)
-        return fail(TN_LIMIT, "functions that call functions make %llu nodes out of a file of %zu bytes",
-                    (unsigned long long)r->n_inlined, r->bytes->size);
+    if (scope->call) TRY(onnx_count_made(r, 1));
     Draft d = {.scope = scope, .reader = r};
     tn_status status = read_draft(&d, &proto);
     if (status == TN_OK) return TN_OK;

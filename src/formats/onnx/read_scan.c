@@ -15,6 +15,7 @@ typedef struct Scan {
 
 static bool op_known(OnnxReader *r, Str domain, Str type, Str overload) {
     if (onnx_find_function(r, domain, type, overload) || op_find(domain, type)) return true;
+    if (onnx_is_gradient(domain, type)) return true;
     return domain.n == 0 && (str_equal(type, STR("Constant")) || onnx_is_upgraded(type));
 }
 

@@ -45,14 +45,23 @@ static tn_status note_graph_needs(Sorter *s, Str bytes, uint32_t depth) {
     return TN_OK;
 }
 
+/* A Gradient names tensors in its attributes. */
+static tn_status note_named(Sorter *s, const onnx_AttributeProto *attr) {
+    TRY(note_need(s, attr->s));
+    for (size_t i = 0; i < attr->strings.len; i++) TRY(note_need(s, attr->strings.data[i]));
+    return TN_OK;
+}
+
 static tn_status note_needs(Sorter *s, Str bytes, uint32_t depth) {
     onnx_NodeProto node;
     ArenaMark mark = arena_mark(&s->r->arena);
     TRY(proto_read(&s->r->proto, bytes, onnx_NodeProto, &node));
     for (size_t i = 0; i < node.input.len; i++) TRY(note_need(s, node.input.data[i]));
+    bool gradient = onnx_is_gradient(node.domain, node.op_type);
     for (size_t i = 0; i < node.attribute.len; i++) {
         onnx_AttributeProto attr;
         TRY(proto_read(&s->r->proto, node.attribute.data[i], onnx_AttributeProto, &attr));
+        if (gradient) TRY(note_named(s, &attr));
         if (attr.g.s) TRY(note_graph_needs(s, attr.g, depth + 1));
         for (size_t k = 0; k < attr.graphs.len; k++) TRY(note_graph_needs(s, attr.graphs.data[k], depth + 1));
     }

@@ -39,9 +39,8 @@ static tn_status write_all(OnnxWriter *w, const char *path) {
     return write_model(w, path);
 }
 
-tn_status onnx_write(const Model *model, const char *path) {
+static tn_status write_as_is(const Model *model, const char *path) {
     OnnxWriter w = {.model = model, .alloc = &model->ctx->allocator};
-    if (!model->main) return fail(TN_INVALID_ARGUMENT, "the model has no graph");
     arena_init(&w.arena, w.alloc);
     map_init(&w.taken, w.alloc);
     map_init(&w.plans, w.alloc);
@@ -51,5 +50,43 @@ tn_status onnx_write(const Model *model, const char *path) {
     map_free(&w.plans);
     map_free(&w.taken);
     arena_free(&w.arena);
+    return status;
+}
+
+/* ---- what ONNX does not have ---------------------------------------------------------------------------------- */
+
+static tn_status each_fused(const Model *model, Arena *arena, bool take_apart, size_t *n_found) {
+    Graph **graphs;
+    size_t n;
+    TRY(model_graphs(model, arena, &graphs, &n));
+    for (size_t i = 0; i < n; i++)
+        for (Node *node = graphs[i]->first, *next; node; node = next) {
+            next = node->next;
+            if (!node_is_fused(node)) continue;
+            ++*n_found;
+            if (take_apart) TRY(fused_inline(node));
+        }
+    return TN_OK;
+}
+
+/* tn.Fused is ours: the nodes of its body are written. */
+static tn_status write_plain(const Model *model, Arena *arena, const char *path) {
+    size_t n = 0;
+    Model *copy;
+    TRY(each_fused(model, arena, false, &n));
+    if (n == 0) return write_as_is(model, path);
+    TRY(model_clone(model, &copy));
+    tn_status status = each_fused(copy, arena, true, &n);
+    if (status == TN_OK) status = write_as_is(copy, path);
+    model_free(copy);
+    return status;
+}
+
+tn_status onnx_write(const Model *model, const char *path) {
+    Arena arena;
+    if (!model->main) return fail(TN_INVALID_ARGUMENT, "the model has no graph");
+    arena_init(&arena, &model->ctx->allocator);
+    tn_status status = write_plain(model, &arena, path);
+    arena_free(&arena);
     return status;
 }
