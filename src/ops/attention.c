@@ -119,6 +119,12 @@ static double attention_flops(const Node *node, const Shape *in, const Shape *ou
 
 /* ---- kernels ------------------------------------------------------------------------------------------------- */
 
+/* softmax_precision where it says that scores lose digits before and after the softmax; else TN_UNDEFINED. */
+static tn_dtype softmax_dtype(const Node *node) {
+    int64_t as = attr_int(node, "softmax_precision");
+    return as == TN_F16 || as == TN_BF16 || as == TN_F32 ? (tn_dtype)as : TN_UNDEFINED;
+}
+
 typedef struct Sizes {
     int64_t batch, q_heads, kv_heads, q_steps, new_steps, past, total, size, v_size;
 } Sizes;
@@ -138,7 +144,7 @@ static void read_sizes(const KernelCtx *c, Sizes *s) {
 
 /* What decides which keys a query sees, and what is added to its scores. */
 typedef struct Mask {
-    const float *values;     /* attn_mask as summands; NULL: none */
+    const double *values;    /* attn_mask as summands; NULL: none */
     int64_t stride[3], keys; /* of batch, head and query; keys it has: later ones are not seen */
     bool causal;
     int64_t left, right;  /* window; -1: unbounded */
@@ -159,9 +165,9 @@ static tn_status read_mask(KernelCtx *c, const Sizes *s, Mask *m) {
     if (!kernel_has_input(c, IN_MASK)) return TN_OK;
     const Tensor *t = c->in[IN_MASK];
     int64_t n = tensor_count(t), step = 1;
-    TRY(dense_f32(c, IN_MASK, &m->values));
+    TRY(dense_f64(c, IN_MASK, &m->values));
     if (t->dtype == TN_BOOL) {
-        float *bias = kernel_scratch(c, float, (size_t)n);
+        double *bias = kernel_scratch(c, double, (size_t)n);
         if (!bias) return TN_OUT_OF_MEMORY;
         for (int64_t k = 0; k < n; k++) bias[k] = m->values[k] != 0 ? 0 : -INFINITY;
         m->values = bias;
@@ -182,13 +188,17 @@ static double bias_at(const Mask *m, const Sizes *s, int64_t b, int64_t h, int64
     if (m->values && j >= m->keys) seen = false;
     if (!seen) return -INFINITY;
     if (!m->values) return 0;
-    return (double)m->values[b * m->stride[0] + h * m->stride[1] + i * m->stride[2] + j];
+    return m->values[b * m->stride[0] + h * m->stride[1] + i * m->stride[2] + j];
 }
 
 #define BODY "ops/attention_body.h"
 #include "ops/each_float_int.h"
 
-static tn_status attention_reference(KernelCtx *c) { return RUN_FLOAT(c, attention); }
+/* In double where queries or values are, so that none loses digits on its way through the cache. */
+static tn_status attention_reference(KernelCtx *c) {
+    bool wide = c->in[IN_Q]->dtype == TN_F64 || c->in[IN_V]->dtype == TN_F64;
+    return wide ? attention_f64(c) : attention_f32(c);
+}
 
 const OpSchema op_Attention = {
     .name = "Attention",

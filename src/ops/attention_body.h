@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention for one float type. Everything is computed in that type, whatever softmax_precision allows. */
+/* Attention for one float type. */
 
 /* Copies [batch, steps, heads, size], or [batch, heads, steps, size], behind `past` steps of [batch, heads, total,
    size]. */
@@ -37,12 +37,25 @@ typedef struct FN(AttentionJob) {
     const Sizes *s;
     const Mask *mask;
     double softcap;
-    int64_t mode;   /* at which stage the scores are copied to qk */
-    T *scores, *qk; /* qk: NULL where nobody wants it */
+    int64_t mode;       /* at which stage the scores are copied to qk */
+    tn_dtype precision; /* of the softmax's operand and result, where it has fewer digits than T; else TN_UNDEFINED */
+    T *scores, *qk;     /* qk: NULL where nobody wants it */
 } FN(AttentionJob);
 
 static void FN(keep)(const FN(AttentionJob) * job, int64_t mode, int64_t row, const T *x) {
     if (job->qk && job->mode == mode) memcpy(job->qk + row * job->s->total, x, (size_t)job->s->total * sizeof(T));
+}
+
+/* Scores as the softmax's precision has them. */
+static void FN(round_scores)(const FN(AttentionJob) * job, T *x) {
+    if (job->precision == TN_UNDEFINED || (job->precision == TN_F32 && sizeof(T) == sizeof(float))) return;
+    for (int64_t j = 0; j < job->s->total; j++) {
+        double v = (double)x[j];
+        float one;
+        store_f64(job->precision, &one, 0, 1, &v, 1);
+        load_f64(&v, job->precision, &one, 0, 1, 1);
+        x[j] = (T)v;
+    }
 }
 
 /* One item is one row of scores: a query of a head. A query that sees no key gets zeros. */
@@ -57,14 +70,16 @@ static void FN(score_range)(void *arg, int64_t begin, int64_t end) {
         for (int64_t j = 0; job->softcap > 0 && j < s->total; j++)
             x[j] = (T)(tanh((double)x[j] / job->softcap) * job->softcap);
         FN(keep)(job, 1, row, x);
-        T top = -(T)INFINITY;
         for (int64_t j = 0; j < s->total; j++) {
             double bias = bias_at(job->mask, s, b, h, i, j);
             blind = blind && bias == -INFINITY;
             x[j] = (T)((double)x[j] + bias);
-            if (x[j] > top || x[j] != x[j]) top = x[j];
         }
         FN(keep)(job, 2, row, x);
+        FN(round_scores)(job, x);
+        T top = -(T)INFINITY;
+        for (int64_t j = 0; j < s->total; j++)
+            if (x[j] > top || x[j] != x[j]) top = x[j];
         double sum = 0;
         for (int64_t j = 0; j < s->total; j++) {
             double e = top == -(T)INFINITY ? 0 : exp((double)(x[j] - top));
@@ -72,6 +87,7 @@ static void FN(score_range)(void *arg, int64_t begin, int64_t end) {
             sum += (double)x[j];
         }
         for (int64_t j = 0; sum != 0 && j < s->total; j++) x[j] = (T)((double)x[j] / sum);
+        FN(round_scores)(job, x);
         FN(keep)(job, 3, row, x);
     }
 }
@@ -148,6 +164,7 @@ static tn_status FN(attention)(KernelCtx *c) {
     job = {.s = &s,
            .mask = &mask,
            .softcap = attr_float(c->node, "softcap"),
+           .precision = softmax_dtype(c->node),
            .mode = attr_int(c->node, "qk_matmul_output_mode")};
     TRY(FN(join_cache)(c, &s, IN_K, IN_PAST_K, OUT_K, s.size, &k));
     TRY(FN(join_cache)(c, &s, IN_V, IN_PAST_V, OUT_V, s.v_size, &v));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Col2Im (ONNX 18): blocks put back into an image; where they overlap they are added. */
+#include "ops/complex_int.h"
 #include "ops/move_int.h"
 #include "ops/nn_int.h"
 
@@ -51,6 +52,7 @@ typedef struct Job {
     Window window;
     int64_t image[TN_MAX_RANK], grid[TN_MAX_RANK];
     int64_t taps, plane, blocks;
+    int parts; /* doubles that an element is made of */
     const double *x;
     const uint64_t *ints;
     double *y;
@@ -63,9 +65,9 @@ static void add_planes(void *arg, int64_t begin, int64_t end) {
     const Window *w = &job->window;
     int n = w->rank;
     for (int64_t p = begin; p < end; p++) {
-        for (int64_t i = 0; i < job->plane; i++)
-            if (job->y) job->y[p * job->plane + i] = 0;
-            else job->int_y[p * job->plane + i] = 0;
+        for (int64_t i = p * job->plane * job->parts; i < (p + 1) * job->plane * job->parts; i++)
+            if (job->y) job->y[i] = 0;
+            else job->int_y[i] = 0;
         int64_t tap[TN_MAX_RANK] = {0}, from = p * job->taps * job->blocks;
         for (int64_t t = 0; t < job->taps; t++, next_index(n, w->kernel, tap)) {
             int64_t at[TN_MAX_RANK] = {0};
@@ -77,9 +79,10 @@ static void add_planes(void *arg, int64_t begin, int64_t end) {
                     inside = inside && i >= 0 && i < job->image[d];
                     to = to * job->image[d] + i;
                 }
-                if (!inside) continue;
-                if (job->y) job->y[p * job->plane + to] += job->x[from];
-                else job->int_y[p * job->plane + to] += job->ints[from];
+                to += p * job->plane;
+                if (inside && job->ints) job->int_y[to] += job->ints[from];
+                for (int k = 0; k < job->parts && inside && job->x; k++)
+                    job->y[to * job->parts + k] += job->x[from * job->parts + k];
             }
         }
     }
@@ -87,9 +90,9 @@ static void add_planes(void *arg, int64_t begin, int64_t end) {
 
 static tn_status col2im_reference(KernelCtx *c) {
     const Tensor *x = c->in[IN_X], *y = &c->out[0];
-    Job job = {.taps = 1, .plane = 1, .blocks = 1};
+    bool ints = class_of(x->dtype) == CLASS_INT, pairs = dtype_is_complex(x->dtype);
+    Job job = {.taps = 1, .plane = 1, .blocks = 1, .parts = pairs ? 2 : 1};
     int64_t block[TN_MAX_RANK], n;
-    bool ints = class_of(x->dtype) == CLASS_INT;
     if (tensor_count(y) == 0) return TN_OK;
     TRY(kernel_ints(c, IN_BLOCK, block, TN_MAX_RANK - 2, &n));
     TRY(window_read(c->node, (int)n, &job.window));
@@ -99,10 +102,11 @@ static tn_status col2im_reference(KernelCtx *c) {
         TRY(window_out(NULL, &job.window, d, job.image[d], block[d], &job.grid[d]));
         job.taps *= block[d], job.plane *= job.image[d], job.blocks *= job.grid[d];
     }
-    TRY(ints ? dense_u64(c, IN_X, &job.ints) : dense_f64(c, IN_X, &job.x));
-    TRY(ints ? result_u64(c, 0, &job.int_y) : result_f64(c, 0, &job.y));
+    TRY(ints ? dense_u64(c, IN_X, &job.ints) : pairs ? dense_pairs(c, IN_X, &job.x) : dense_f64(c, IN_X, &job.x));
+    TRY(ints ? result_u64(c, 0, &job.int_y) : pairs ? result_pairs(c, 0, &job.y) : result_f64(c, 0, &job.y));
     TRY(kernel_parallel(c, y->dims[0] * y->dims[1], (double)(job.taps * job.blocks) * 5, add_planes, &job));
     if (ints) result_u64_done(c, 0, job.int_y);
+    else if (pairs) result_pairs_done(c, 0, job.y);
     else result_f64_done(c, 0, job.y);
     return TN_OK;
 }
@@ -111,8 +115,8 @@ const OpSchema op_Col2Im = {
     .name = "Col2Im",
     .summary = "Adds blocks up to an image (ONNX 18)",
     .kind = OP_ATOMIC,
-    .inputs = {{"input", TS_NUMERIC, 'T'}, {"image_shape", TS(TN_I64)}, {"block_shape", TS(TN_I64)}},
-    .outputs = {{"output", TS_NUMERIC, 'T'}},
+    .inputs = {{"input", TS_NUMERIC | TS_COMPLEX, 'T'}, {"image_shape", TS(TN_I64)}, {"block_shape", TS(TN_I64)}},
+    .outputs = {{"output", TS_NUMERIC | TS_COMPLEX, 'T'}},
     .attrs = {{"dilations", ATTR_INTS}, {"pads", ATTR_INTS}, {"strides", ATTR_INTS}},
     .content_inputs = 1 << IN_IMAGE | 1 << IN_BLOCK,
     .infer = col2im_infer,

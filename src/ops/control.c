@@ -95,7 +95,7 @@ static tn_status bind_input(Model *model, Value *input, const Type *known) {
         diag_clear();
         merged = interned;
     }
-    input->type = merged;
+    value_set_type(input, merged);
     return TN_OK;
 }
 
@@ -177,10 +177,42 @@ int control_carried(const Node *node, int *in, int *out) {
     return (int)max_i64(n, 0);
 }
 
+bool control_is_loop(const Node *node) { return node && is_op(node, "Loop"); }
+
+void control_forget_slices(const Node *node, InferValue *out) {
+    int in, first;
+    bool scan = is_op(node, "Scan");
+    if (!scan && !is_op(node, "Loop")) return;
+    int n = control_carried(node, &in, &first);
+    IntList axes = scan ? attr_ints(node, "scan_output_axes") : (IntList){0};
+    for (int i = n; i < (int)node->n_results; i++) {
+        Shape *s = &out[i].shape;
+        int axis;
+        if (s->rank < 0 || normal_axis((size_t)(i - n) < axes.n ? axes.data[i - n] : 0, s->rank, "axis", &axis))
+            continue;
+        if (dim_is_const(s->dims[axis]) && s->dims[axis] > 0) continue;
+        for (int k = 0; k < s->rank; k++)
+            if (k != axis) s->dims[k] = DIM_UNKNOWN;
+    }
+}
+
+static tn_status bind_fused(const Node *node, Model *model, const InferValue *in, Graph *body) {
+    if (body->inputs.len != node->n_operands)
+        return fail(TN_INVALID_MODEL, "the body has %zu inputs, but the node %u operands", body->inputs.len,
+                    node->n_operands);
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        Type type = {.kind = in[i].kind, .dtype = in[i].dtype, .shape = in[i].shape, .elem = in[i].elem};
+        if (!in[i].present) return fail(TN_INVALID_MODEL, "operand %u is missing", i);
+        TRY(bind_input(model, body->inputs.data[i], &type));
+    }
+    return TN_OK;
+}
+
 tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay) {
     tn_status status = TN_OK;
     if (is_op(node, "Loop")) status = bind_loop(node, model, in, body, sizes_stay);
     if (is_op(node, "SequenceMap")) status = bind_sequence_map(node, model, in, body);
+    if (node_is_fused(node)) status = bind_fused(node, model, in, body);
     if (is_op(node, "Scan")) status = bind_scan(node, model, in, body, sizes_stay);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;

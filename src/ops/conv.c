@@ -166,13 +166,7 @@ tn_status convolve_i32(KernelCtx *c, const ConvShape *s, const float *x, const f
     return matrix_product_i32(c, &product, w, x, y);
 }
 
-static tn_status conv_reference(KernelCtx *c) { return RUN_FLOAT(c, conv); }
-
-#define CONV_ATTRS                                                                                   \
-    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, \
-        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {                                          \
-        "strides", ATTR_INTS                                                                         \
-    }
+tn_status conv_reference(KernelCtx *c) { return RUN_FLOAT(c, conv); }
 
 const OpSchema op_Conv = {
     .name = "Conv",

@@ -29,6 +29,7 @@ static tn_status run_window(KernelCtx *c, double a0, double a1, double a2) {
     for (int64_t i = 0; i < n; i++) {
         double t = 2 * 3.14159265358979323846 * (double)i / (double)around;
         double v = around ? a0 - a1 * cos(t) + a2 * cos(2 * t) : 1; /* a single element is the middle */
+        if (fabs(v - rint(v)) < 1e-12) v = rint(v);                 /* the middle is 1, of integers too */
         store_f64(y->dtype, y->data, y->offset + i, 1, &v, 1);
     }
     return TN_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DeformConv (ONNX 22): convolution whose taps are moved by given offsets and weighted by a mask; two spatial
-   dimensions. */
+/* DeformConv (ONNX 22): convolution whose taps are moved by given offsets and weighted by a mask. The specification's
+   shape of a mask over n dimensions has a factor n too many beside what it says of two; there is one weight a tap. */
 #include "ops/nn_int.h"
 
 enum { IN_X, IN_W, IN_OFFSET, IN_BIAS, IN_MASK };
@@ -24,29 +24,43 @@ static tn_status check_groups(InferCtx *c) {
 static tn_status check_field(InferCtx *c, int i, Dim channels, const Shape *y) {
     Dim same;
     if (!has_input(c, i)) return TN_OK;
-    TRY(want_rank(c, i, 4));
+    TRY(want_rank(c, i, y->rank));
     TRY(dims_must_match(in_dim(c, i, 0), y->dims[0], "batches", &same));
     TRY(dims_must_match(in_dim(c, i, 1), channels, "channels of offset or mask", &same));
-    TRY(dims_must_match(in_dim(c, i, 2), y->dims[2], "heights of offset or mask and the result", &same));
-    return dims_must_match(in_dim(c, i, 3), y->dims[3], "widths of offset or mask and the result", &same);
+    for (int d = 2; d < y->rank; d++)
+        TRY(dims_must_match(in_dim(c, i, d), y->dims[d], "sizes of offset or mask and the result", &same));
+    return TN_OK;
+}
+
+/* The rank that all operands but the bias have, or -1 where none is known. */
+static tn_status common_rank(InferCtx *c, int *rank) {
+    static const int operands[] = {IN_X, IN_W, IN_OFFSET, IN_MASK};
+    *rank = -1;
+    for (int k = 0; k < 4 && *rank < 0; k++)
+        if (has_input(c, operands[k])) *rank = in_shape(c, operands[k])->rank;
+    if (*rank >= 0 && *rank < 3) return fail(TN_SHAPE, "operands have %d dimensions where 3 or more are wanted", *rank);
+    for (int k = 0; k < 4 && *rank >= 0; k++)
+        if (has_input(c, operands[k])) TRY(want_rank(c, operands[k], *rank));
+    return TN_OK;
 }
 
 static tn_status deform_conv_infer(InferCtx *c) {
-    TRY(want_rank(c, IN_X, 4));
-    TRY(want_rank(c, IN_W, 4));
+    int rank;
+    Window window;
+    TRY(common_rank(c, &rank));
     TRY(check_groups(c));
     TRY(want_vector(c, IN_BIAS, in_dim(c, IN_W, 0), false));
-    Window window;
-    TRY(window_read(c->node, 2, &window));
-    Shape y = {.rank = 4, .dims = {in_dim(c, IN_X, 0), in_dim(c, IN_W, 0)}};
+    if (rank < 0) return TN_OK;
+    TRY(window_read(c->node, rank - 2, &window));
+    Shape y = {.rank = rank, .dims = {in_dim(c, IN_X, 0), in_dim(c, IN_W, 0)}};
     Dim taps = attr_int(c->node, "offset_group");
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < rank - 2; d++) {
         Dim kernel = in_dim(c, IN_W, 2 + d);
         if (window.kernel[d]) TRY(dims_must_match(kernel, window.kernel[d], "kernel_shape and the weights", &kernel));
         TRY(window_out(c->dims, &window, d, in_dim(c, IN_X, 2 + d), kernel, &y.dims[2 + d]));
         taps = dim_mul(c->dims, taps, kernel);
     }
-    TRY(check_field(c, IN_OFFSET, dim_mul(c->dims, taps, 2), &y));
+    TRY(check_field(c, IN_OFFSET, dim_mul(c->dims, taps, rank - 2), &y));
     TRY(check_field(c, IN_MASK, taps, &y));
     set_shape(c, 0, &y);
     return TN_OK;
@@ -59,37 +73,50 @@ typedef struct DeformJob {
     double *y;
 } DeformJob;
 
-/* Bilinear between the four elements around; those outside are zero. */
-static double sample(const DeformJob *job, const double *plane, double y, double x) {
-    int64_t height = job->s.in[0], width = job->s.in[1];
-    if (!(y > -1 && y < (double)height && x > -1 && x < (double)width)) return 0;
-    int64_t top = (int64_t)floor(y), left = (int64_t)floor(x);
-    double sum = 0, dy = y - (double)top, dx = x - (double)left;
-    for (int k = 0; k < 4; k++) {
-        int64_t i = top + k / 2, j = left + k % 2;
-        double weight = (k / 2 ? dy : 1 - dy) * (k % 2 ? dx : 1 - dx);
-        if (i >= 0 && i < height && j >= 0 && j < width) sum += weight * plane[i * width + j];
+/* Linear between the elements around; those outside are zero. */
+static double sample(const ConvShape *s, const double *plane, const double *at) {
+    int rank = s->window.rank;
+    int64_t low[TN_MAX_RANK];
+    double sum = 0;
+    for (int d = 0; d < rank; d++) {
+        if (!(at[d] > -1 && at[d] < (double)s->in[d])) return 0;
+        low[d] = (int64_t)floor(at[d]);
+    }
+    for (int corner = 0; corner < 1 << rank; corner++) {
+        double weight = 1;
+        int64_t place = 0;
+        bool inside = true;
+        for (int d = 0; d < rank; d++) {
+            int64_t i = low[d] + (corner >> (rank - 1 - d) & 1);
+            weight *= 1 - fabs(at[d] - (double)i);
+            inside = inside && i >= 0 && i < s->in[d];
+            place = place * s->in[d] + i;
+        }
+        if (inside) sum += weight * plane[place];
     }
     return sum;
 }
 
-/* One element of the result. */
-static double deform_at(const DeformJob *job, int64_t b, int64_t m, int64_t oy, int64_t ox) {
+/* Where tap number t of the window at `index` reads, before it is moved. */
+static void tap_place(const Window *w, const int64_t *index, int64_t t, double *at) {
+    for (int d = w->rank - 1; d >= 0; t /= w->kernel[d], d--)
+        at[d] = (double)(index[d] * w->stride[d] - w->begin[d] + t % w->kernel[d] * w->dilation[d]);
+}
+
+/* One element of the result: number `place` of plane m. */
+static double deform_at(const DeformJob *job, int64_t b, int64_t m, int64_t place, const int64_t *index) {
     const ConvShape *s = &job->s;
-    const Window *w = &s->window;
+    int rank = s->window.rank;
     int64_t channels = s->in_channels * s->group, first = m / s->out_channels * s->in_channels;
-    int64_t place = oy * s->out[1] + ox;
-    double sum = job->bias ? job->bias[m] : 0;
+    double sum = job->bias ? job->bias[m] : 0, at[TN_MAX_RANK];
     for (int64_t c = 0; c < s->in_channels; c++) {
         int64_t channel = first + c, og = channel / (channels / job->offset_groups);
         const double *plane = job->x + (b * channels + channel) * s->in_plane;
         for (int64_t t = 0; t < s->taps; t++) {
             int64_t field = (b * job->offset_groups + og) * s->taps + t;
-            double y = (double)(oy * w->stride[0] - w->begin[0] + t / w->kernel[1] * w->dilation[0]);
-            double x = (double)(ox * w->stride[1] - w->begin[1] + t % w->kernel[1] * w->dilation[1]);
-            y += job->offset[2 * field * s->out_plane + place];
-            x += job->offset[(2 * field + 1) * s->out_plane + place];
-            double v = sample(job, plane, y, x) * job->w[(m * s->in_channels + c) * s->taps + t];
+            tap_place(&s->window, index, t, at);
+            for (int d = 0; d < rank; d++) at[d] += job->offset[(field * rank + d) * s->out_plane + place];
+            double v = sample(s, plane, at) * job->w[(m * s->in_channels + c) * s->taps + t];
             sum += job->mask ? v * job->mask[field * s->out_plane + place] : v;
         }
     }
@@ -99,10 +126,11 @@ static double deform_at(const DeformJob *job, int64_t b, int64_t m, int64_t oy, 
 static void deform_range(void *arg, int64_t begin, int64_t end) {
     const DeformJob *job = arg;
     const ConvShape *s = &job->s;
-    int64_t all = s->group * s->out_channels;
+    int64_t all = s->group * s->out_channels, index[TN_MAX_RANK] = {0};
     for (int64_t i = begin; i < end; i++) {
-        int64_t place = i % s->out_plane, plane = i / s->out_plane;
-        job->y[i] = deform_at(job, plane / all, plane % all, place / s->out[1], place % s->out[1]);
+        int64_t place = i % s->out_plane, plane = i / s->out_plane, rest = place;
+        for (int d = s->window.rank - 1; d >= 0; rest /= s->out[d], d--) index[d] = rest % s->out[d];
+        job->y[i] = deform_at(job, plane / all, plane % all, place, index);
     }
 }
 

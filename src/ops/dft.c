@@ -10,8 +10,9 @@ static tn_status scalar_of(InferCtx *c, int i, Dim missing, Dim *out) {
     int n;
     *out = has_input(c, i) ? DIM_UNKNOWN : missing;
     if (in_content(c, i, out, 1, &n) && n != 1) *out = DIM_UNKNOWN;
+    if (!has_input(c, i)) return TN_OK;
     Dim count = in_shape(c, i)->rank == 1 ? in_dim(c, i, 0) : 1;
-    if (has_input(c, i) && (in_shape(c, i)->rank > 1 || (dim_is_const(count) && count != 1)))
+    if (in_shape(c, i)->rank > 1 || (dim_is_const(count) && count != 1))
         return fail(TN_SHAPE, "\"%.*s\" must have one element", IN_NAME(c, i));
     return TN_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GridSample (ONNX 22): the input at coordinates that the second operand gives, interpolated; any number of spatial
    dimensions. */
+#include "ops/complex_int.h"
 #include "ops/nn_int.h"
 
 typedef enum SampleMode { SAMPLE_LINEAR, SAMPLE_NEAREST, SAMPLE_CUBIC } SampleMode;
@@ -11,6 +12,7 @@ typedef struct Sampler {
     SamplePadding padding;
     bool align_corners, single; /* single: coordinates are floats and computed so, as onnxruntime does */
     int rank, taps;             /* spatial dimensions; elements that a result is made of along each */
+    int parts;                  /* numbers that an element is made of: 2 of complex ones */
     int64_t in[TN_MAX_RANK], in_plane, out_plane, channels, batch;
 } Sampler;
 
@@ -112,20 +114,69 @@ static void find_taps(const Sampler *s, double g, int64_t size, int64_t *index, 
     for (int k = 0; k < s->taps; k++) index[k] = element_at(s, base + k, size);
 }
 
+static tn_status sampler_of(const KernelCtx *c, Sampler *s) {
+    const Tensor *x = c->in[0], *y = &c->out[0];
+    TRY(read_sampler(c->node, s));
+    s->rank = x->rank - 2, s->batch = x->dims[0], s->channels = x->dims[1];
+    s->parts = dtype_is_complex(x->dtype) ? 2 : 1;
+    s->single = c->in[1]->dtype != TN_F64;
+    s->in_plane = s->out_plane = 1;
+    for (int d = 0; d < s->rank; d++) {
+        s->in_plane *= s->in[d] = x->dims[2 + d];
+        s->out_plane *= y->dims[2 + d];
+    }
+    return TN_OK;
+}
+
 #define BODY "ops/grid_sample_body.h"
 #include "ops/each_float_int.h"
 
-/* Integers are computed in double and lose their fraction. */
-static tn_status grid_sample_reference(KernelCtx *c) {
-    return class_of(c->in[0]->dtype) == CLASS_F32 ? grid_sample_f32(c) : grid_sample_f64(c);
+/* One item is one place of the result, all channels: elements are copied, whatever they are. */
+static tn_status grid_nearest(KernelCtx *c) {
+    static const uint64_t nothing[2] = {0};
+    const Tensor *x = c->in[0], *y = &c->out[0];
+    Sampler s;
+    const void *data;
+    const double *grid;
+    double weight;
+    TRY(sampler_of(c, &s));
+    TRY(dense_bytes(c, 0, &data));
+    TRY(dense_f64(c, 1, &grid));
+    for (int64_t item = 0; item < s.batch * s.out_plane; item++) {
+        int64_t at = 0, b = item / s.out_plane;
+        for (int d = 0; d < s.rank; d++) {
+            int64_t i;
+            find_taps(&s, grid[item * s.rank + s.rank - 1 - d], s.in[d], &i, &weight);
+            at = at < 0 || i < 0 ? -1 : at * s.in[d] + i;
+        }
+        for (int64_t plane = b * s.channels; plane < (b + 1) * s.channels; plane++) {
+            int64_t to = y->offset + plane * s.out_plane + item % s.out_plane;
+            copy_elements(x->dtype, y->data, to, 1, at < 0 ? nothing : data, at < 0 ? 0 : plane * s.in_plane + at, 1,
+                          1);
+        }
+        if (item % 4096 == 0) TRY(kernel_poll(c));
+    }
+    return TN_OK;
 }
+
+/* "For integer input types, intermediate values are computed as floating point and cast to integer at the end": in
+   double. */
+static tn_status grid_sample_reference(KernelCtx *c) {
+    tn_dtype dtype = c->in[0]->dtype;
+    if (attr_string_is(c->node, "mode", "nearest")) return grid_nearest(c);
+    if (dtype == TN_STRING || dtype == TN_BOOL)
+        return fail(TN_UNSUPPORTED, "%s elements have no average: mode must be nearest", dtype_name(dtype));
+    return class_of(dtype) == CLASS_F32 ? grid_sample_f32(c) : grid_sample_f64(c);
+}
+
+#define SAMPLED (TS_NUMERIC | TS_COMPLEX | TS(TN_BOOL) | TS(TN_STRING))
 
 const OpSchema op_GridSample = {
     .name = "GridSample",
     .summary = "The input at given coordinates, interpolated (ONNX 22)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", TS_NUMERIC, 'T'}, {"grid", TS_FLOAT}},
-    .outputs = {{"Y", TS_NUMERIC, 'T'}},
+    .inputs = {{"X", SAMPLED, 'T'}, {"grid", TS_FLOAT}},
+    .outputs = {{"Y", SAMPLED, 'T'}},
     .attrs = {{"align_corners", ATTR_INT},
               {"mode", ATTR_STRING, .s = "linear"},
               {"padding_mode", ATTR_STRING, .s = "zeros"}},

@@ -23,7 +23,7 @@ static double FN(weigh)(const Sampler *s, const T *x, int64_t index[][4], double
             w *= weight[d][tap[d]];
             at = at * s->in[d] + i;
         }
-        if (inside) sum += w * (double)x[at];
+        if (inside) sum += w * (double)x[at * s->parts];
     } while (next_index(s->rank, taps, tap));
     return sum;
 }
@@ -38,31 +38,28 @@ static void FN(sample_range)(void *arg, int64_t begin, int64_t end) {
         /* The grid names the innermost dimension first. */
         for (int d = 0; d < s->rank; d++)
             find_taps(s, job->grid[item * s->rank + s->rank - 1 - d], s->in[d], index[d], weight[d]);
-        for (int64_t ch = 0; ch < s->channels; ch++) {
-            int64_t plane = b * s->channels + ch;
-            job->y[plane * s->out_plane + item % s->out_plane] = (T)FN(weigh)(s, job->x + plane * s->in_plane, index,
-                                                                              weight);
+        for (int64_t plane = b * s->channels; plane < (b + 1) * s->channels; plane++) {
+            const T *x = job->x + plane * s->in_plane * s->parts;
+            T *y = job->y + (plane * s->out_plane + item % s->out_plane) * s->parts;
+            for (int part = 0; part < s->parts; part++) y[part] = (T)FN(weigh)(s, x + part, index, weight);
         }
     }
 }
 
 static tn_status FN(grid_sample)(KernelCtx *c) {
-    const Tensor *x = c->in[0], *y = &c->out[0];
     Sampler s;
     FN(SampleJob) job = {.s = &s};
-    TRY(read_sampler(c->node, &s));
-    s.rank = x->rank - 2, s.batch = x->dims[0], s.channels = x->dims[1];
-    s.single = c->in[1]->dtype != TN_F64;
-    s.in_plane = s.out_plane = 1;
-    for (int d = 0; d < s.rank; d++) {
-        s.in_plane *= s.in[d] = x->dims[2 + d];
-        s.out_plane *= y->dims[2 + d];
-    }
-    TRY(FN(dense)(c, 0, &job.x));
+    TRY(sampler_of(c, &s));
     TRY(dense_f64(c, 1, &job.grid));
-    TRY(FN(result)(c, 0, &job.y));
+    bool pairs = s.parts == 2; /* which are double: then T is */
+    TRY(pairs ? dense_pairs(c, 0, (const double **)&job.x) : FN(dense)(c, 0, &job.x));
+    TRY(pairs ? result_pairs(c, 0, (double **)&job.y) : FN(result)(c, 0, &job.y));
     double cost = (double)s.channels * 20 * pow(s.taps, s.rank);
     TRY(kernel_parallel(c, s.batch * s.out_plane, cost, FN(sample_range), &job));
-    FN_DONE(c, 0, job.y);
+    const WholeRange range = whole_range(c->in[0]->dtype);
+    for (int64_t i = 0, n = tensor_count(&c->out[0]); i < n && class_of(c->in[0]->dtype) == CLASS_INT; i++)
+        job.y[i] = (T)whole_average((double)job.y[i], false, &range);
+    if (pairs) result_pairs_done(c, 0, (const double *)job.y);
+    else FN_DONE(c, 0, job.y);
     return TN_OK;
 }

@@ -2,6 +2,8 @@
 /* Inference: of one node, and of all values of a model in order, nested graphs included. */
 #include "ops/op_int.h"
 
+#include <stdio.h>
+
 /* ---- one node ------------------------------------------------------------------------------------------------ */
 
 static tn_dtype dtype_of_group(const Node *node, const InferValue *in, char group) {
@@ -136,6 +138,7 @@ typedef struct Walker {
     int depth;
     VEC(SavedType) saved; /* of bodies that may be walked again: types as they were before */
     int64_t budget;       /* values that may be walked again, so that nested loops do not multiply */
+    bool strict;          /* for infer_facts */
     InferValue *in;       /* scratch for one node */
     size_t n_in;
     InferValue *out;
@@ -209,7 +212,7 @@ static tn_status settle(Walker *w, Value *v, InferValue *found) {
         diag_clear();
         merged = inferred;
     }
-    v->type = merged;
+    value_set_type(v, merged);
     const Dim *content = found->content;
     int32_t n = found->n_content;
     *found = value_from_type(merged);
@@ -237,6 +240,7 @@ static tn_status infer_one(Walker *w, Node *node) {
     }
     TRY(gather(w, node));
     TRY(op_infer(node, w->model, w->in, w->out, w->contents));
+    if (w->strict && node->op->flags & OP_CONTROL) control_forget_slices(node, w->out);
     for (uint32_t i = 0; i < node->n_results; i++) {
         tn_status status = settle(w, node->results[i], &w->out[i]);
         if (status != TN_OK) {
@@ -424,16 +428,161 @@ static tn_status walk_graphs(Walker *w) {
     return TN_OK;
 }
 
-tn_status infer_model(Model *model) {
+/* ---- what others call ---------------------------------------------------------------------------------------- */
+
+static Walker *walker_new(Model *model) {
     Walker *w = mem_alloc(&model->ctx->allocator, sizeof *w, alignof(Walker));
-    if (!w) return TN_OUT_OF_MEMORY;
+    if (!w) return NULL;
     w->model = model;
     arena_init(&w->arena, &model->ctx->allocator);
+    return w;
+}
+
+static void walker_free(Walker *w) {
+    const Allocator *a = &w->model->ctx->allocator;
+    arena_free(&w->arena);
+    vec_free(a, &w->saved);
+    mem_free(a, w, sizeof *w);
+}
+
+tn_status infer_model(Model *model) {
+    Walker *w = walker_new(model);
+    if (!w) return TN_OUT_OF_MEMORY;
     w->values = arena_array(&w->arena, InferValue, model->n_values + 1);
     tn_status status = w->values ? walk_graphs(w) : TN_OUT_OF_MEMORY;
     if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
-    arena_free(&w->arena);
-    vec_free(&model->ctx->allocator, &w->saved);
-    mem_free(&model->ctx->allocator, w, sizeof *w);
+    if (status == TN_OK) model->inferred_edits = model_edits(model);
+    walker_free(w);
+    return status;
+}
+
+/* ---- facts --------------------------------------------------------------------------------------------------- */
+
+/* What the names of symbols made here begin with. */
+enum { OWN_SYMBOL = 1 };
+
+/* Types that were set aside, and the last few that were stripped: neighbours have the same. */
+typedef struct Stripped {
+    const Type *from, *to;
+} Stripped;
+
+typedef struct FactsWalk {
+    Walker *walker;
+    Stripped cache[64];
+    SavedType *saved;
+    size_t n_saved;
+} FactsWalk;
+
+/* Without sizes. Recursion over element types is bounded by type_intern. */
+static const Type *without_sizes(Model *model, const Type *type) {
+    Type t = {.kind = type->kind, .dtype = type->dtype, .shape = shape_unknown()};
+    if (type->elem && !(t.elem = without_sizes(model, type->elem))) return NULL;
+    return type_intern(model, &t);
+}
+
+/* When inputs are given it is checked that numbers are right and that a name stands for one size. */
+static bool is_checked(const Model *model, Dim d) {
+    const DimExpr *e = dim_expr(&model->dims, d);
+    return dim_is_const(d) || (e && e->op == DIM_SYMBOL && e->name.n && e->name.s[0] != OWN_SYMBOL);
+}
+
+/* Of a main graph's input: other sizes get a symbol each. */
+static const Type *input_facts(Model *model, const Value *v) {
+    Type t = {.kind = TYPE_TENSOR, .dtype = v->type->dtype, .shape = v->type->shape};
+    if (v->type->kind != TYPE_TENSOR) return without_sizes(model, v->type);
+    for (int k = 0; k < t.shape.rank; k++) {
+        char name[32];
+        int n = snprintf(name, sizeof name, "%c%u.%d", OWN_SYMBOL, v->index, k);
+        if (is_checked(model, t.shape.dims[k])) continue;
+        t.shape.dims[k] = dim_symbol(&model->dims, (Str){name, (size_t)n});
+        if (t.shape.dims[k] == DIM_UNKNOWN) return NULL;
+    }
+    return type_intern(model, &t);
+}
+
+static const Type *facts_type(FactsWalk *f, const Value *v) {
+    Model *model = f->walker->model;
+    if (!v->def && v->graph == model->main) return input_facts(model, v);
+    Stripped *known = &f->cache[((uintptr_t)v->type >> 6) % (sizeof f->cache / sizeof *f->cache)];
+    if (known->from != v->type) *known = (Stripped){v->type, without_sizes(model, v->type)};
+    if (!known->to) known->from = NULL;
+    return known->to;
+}
+
+static tn_status set_aside(FactsWalk *f, Value *v) {
+    const Type *stripped = facts_type(f, v);
+    if (!stripped) return TN_OUT_OF_MEMORY;
+    f->saved[f->n_saved++] = (SavedType){v, v->type};
+    v->type = stripped;
+    return TN_OK;
+}
+
+static tn_status set_types_aside(FactsWalk *f) {
+    Graph **graphs;
+    size_t n;
+    TRY(model_graphs(f->walker->model, &f->walker->arena, &graphs, &n));
+    for (size_t g = 0; g < n; g++) {
+        /* Whether a Loop's iteration and condition are [] or [1] is what the declaration says. */
+        size_t first = control_is_loop(graphs[g]->owner) ? 2 : 0;
+        for (size_t i = first; i < graphs[g]->inputs.len; i++) TRY(set_aside(f, graphs[g]->inputs.data[i]));
+        for (Node *node = graphs[g]->first; node; node = node->next)
+            for (uint32_t i = 0; i < node->n_results; i++) TRY(set_aside(f, node->results[i]));
+    }
+    return TN_OK;
+}
+
+/* Types and edits are afterwards what they were. */
+static tn_status walk_for_facts(Walker *w) {
+    FactsWalk f = {.walker = w};
+    uint64_t edits = w->model->state_edits;
+    w->strict = true;
+    w->values = arena_array(&w->arena, InferValue, w->model->n_values + 1);
+    f.saved = mem_alloc(&w->model->ctx->allocator, (w->model->n_values + 1) * sizeof *f.saved, alignof(SavedType));
+    tn_status status = w->values && f.saved ? set_types_aside(&f) : TN_OUT_OF_MEMORY;
+    if (status == TN_OK) status = walk_graphs(w);
+    while (f.n_saved > 0) {
+        f.n_saved--;
+        f.saved[f.n_saved].value->type = f.saved[f.n_saved].type;
+    }
+    mem_free(&w->model->ctx->allocator, f.saved, (w->model->n_values + 1) * sizeof *f.saved);
+    w->model->state_edits = edits;
+    return status;
+}
+
+tn_status infer_facts(Model *model, InferFacts *out) {
+    Walker *w = walker_new(model);
+    if (!w) return TN_OUT_OF_MEMORY;
+    tn_status status = walk_for_facts(w);
+    if (status == TN_OK) {
+        *out = (InferFacts){w->values, model->n_values, w->arena};
+        arena_init(&w->arena, &model->ctx->allocator);
+    }
+    walker_free(w);
+    return status;
+}
+
+void infer_facts_free(InferFacts *facts) { arena_free(&facts->arena); }
+
+/* ---- a node by itself ---------------------------------------------------------------------------------------- */
+
+static InferValue known_of(const Value *v) {
+    const Tensor *payload = value_constant(v);
+    return payload ? value_from_constant(payload) : value_from_type(v->type);
+}
+
+static tn_status infer_alone(Walker *w, Node *node) {
+    TRY(reserve(w, node));
+    for (uint32_t i = 0; i < node->n_operands; i++)
+        w->in[i] = node->operands[i].value ? known_of(node->operands[i].value) : (InferValue){0};
+    TRY(op_infer(node, w->model, w->in, w->out, w->contents));
+    for (uint32_t i = 0; i < node->n_results; i++) TRY(settle(w, node->results[i], &w->out[i]));
+    return TN_OK;
+}
+
+tn_status infer_node(Node *node) {
+    Walker *w = walker_new(node->graph->model);
+    if (!w) return TN_OUT_OF_MEMORY;
+    tn_status status = infer_alone(w, node);
+    walker_free(w);
     return status;
 }

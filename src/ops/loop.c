@@ -22,14 +22,49 @@ static tn_status parts_of(const Node *node, Parts *p) {
     return TN_OK;
 }
 
-/* Whether the body's condition is true at every turn when it was true at first, whatever is computed. */
-static bool never_stops(const Graph *body) {
+static bool constant_number(const Value *v, int64_t *value) {
+    int64_t n = 0;
+    const Tensor *t = value_constant(v);
+    return t && tensor_count(t) == 1 && tensor_ints(t, value, 1, &n) == TN_OK && n == 1;
+}
+
+/* What the body's condition is at every turn when it was true at first, whatever is computed. */
+static bool constant_condition(const Graph *body, bool *goes_on) {
+    int64_t value = 1;
     const Value *v = graph_output(body, 0);
     while (v->def && v->def->op == op_find(STR(""), STR("Identity"))) v = node_operand(v->def, 0);
-    if (v == body->inputs.data[1]) return true;
-    const Tensor *t = value_constant(v);
-    int64_t value = 0, n = 0;
-    return t && tensor_count(t) == 1 && tensor_ints(t, &value, 1, &n) == TN_OK && value != 0;
+    bool known = v == body->inputs.data[1] || constant_number(v, &value);
+    *goes_on = value != 0;
+    return known;
+}
+
+static bool never_stops(const Graph *body) {
+    bool goes_on;
+    return constant_condition(body, &goes_on) && goes_on;
+}
+
+bool is_loop_condition(const Value *v) { return !v->def && v->index == COND && control_is_loop(v->graph->owner); }
+
+LoopTrips loop_trips(const Node *node) {
+    Parts p;
+    bool goes_on;
+    int64_t m, cond = 1;
+    LoopTrips t = {0, INT64_MAX};
+    if (parts_of(node, &p) != TN_OK) {
+        diag_clear();
+        return t;
+    }
+    const Value *limit = node_operand(node, TRIPS), *first = node_operand(node, COND);
+    bool limited = limit && constant_number(limit, &m);
+    bool starts = !first || is_loop_condition(first) || constant_number(first, &cond);
+    if (limited) t.most = max_i64(m, 0);
+    if (starts && !cond) t.most = 0;
+    if (!starts || (limit && !limited) || t.most == 0) return t;
+    t.least = 1;
+    if (!constant_condition(p.body, &goes_on)) return t;
+    if (goes_on) t.least = limited ? t.most : 1;
+    else t.most = 1;
+    return t;
 }
 
 static Dim known_trips(InferCtx *c, const Graph *body) {

@@ -51,22 +51,48 @@ static tn_status want_count(KernelCtx *c, int i, int64_t n, int64_t *count) {
                 (long long)n);
 }
 
+/* The product of operands a and b of which one or both are 8-bit floats. */
+static tn_status float_product(KernelCtx *c, int a, int a_zero, int b, int b_zero, MatrixProduct *p, float **sums) {
+    float *fa, *fb;
+    TRY(centred_pair(c, a, a_zero, b, b_zero, &fa, &fb));
+    TRY(matmul_product(c, a, b, p));
+    *sums = kernel_scratch(c, float, (size_t)(p->batch * p->m * p->n));
+    if (!*sums) return TN_OUT_OF_MEMORY;
+    return matrix_product_f32(c, p, fa, fb, *sums);
+}
+
+/* v, scaled, to element k of an 8-bit result, whose zero point is operand `zero`. */
+static tn_status put_scaled(KernelCtx *c, int zero, int64_t k, const float *v) {
+    const Tensor *y = &c->out[0];
+    int64_t whole;
+    float z;
+    if (!dtype_is_float(y->dtype)) {
+        TRY(scalar_zero(c, zero, &whole));
+        quantise_row(y->dtype, tensor_bytes(y), k, v, whole, 1);
+        return TN_OK;
+    }
+    TRY(scalar_f32(c, zero, &z));
+    ((uint8_t *)tensor_bytes(y))[k] = small_float_encode(y->dtype, *v + z, true);
+    return TN_OK;
+}
+
 static tn_status qlinear_matmul_reference(KernelCtx *c) {
     MatrixProduct p;
-    int32_t *sums;
+    int32_t *sums = NULL;
     const float *a_scale, *b_scale;
-    float y_scale;
-    int64_t zero, n_a, n_b, rows = c->in[0]->rank > 1 ? c->in[0]->dims[c->in[0]->rank - 2] : 1;
-    TRY(integer_product(c, 0, 2, 3, 5, &p, &sums));
+    float y_scale, *float_sums = NULL;
+    int64_t n_a, n_b, rows = c->in[0]->rank > 1 ? c->in[0]->dims[c->in[0]->rank - 2] : 1;
+    bool floats = dtype_is_float(c->in[0]->dtype) || dtype_is_float(c->in[3]->dtype);
+    TRY(floats ? float_product(c, 0, 2, 3, 5, &p, &float_sums) : integer_product(c, 0, 2, 3, 5, &p, &sums));
     TRY(want_count(c, 1, rows, &n_a));
     TRY(want_count(c, 4, p.n, &n_b));
     TRY(dense_f32(c, 1, &a_scale));
     TRY(dense_f32(c, 4, &b_scale));
     TRY(scalar_f32(c, 6, &y_scale));
-    TRY(scalar_zero(c, 7, &zero));
     for (int64_t k = 0; k < p.batch * p.m * p.n; k++) {
         float scale = a_scale[pick(n_a, rows, k / p.n)] * b_scale[pick(n_b, p.n, k)] / y_scale;
-        requantise(c->out[0].dtype, tensor_bytes(&c->out[0]), k, &sums[k], scale, zero, 1);
+        float v = (floats ? float_sums[k] : (float)sums[k]) * scale;
+        TRY(put_scaled(c, 7, k, &v));
     }
     return TN_OK;
 }
@@ -193,6 +219,7 @@ static double qgemm_flops(const Node *node, const Shape *in, const Shape *out) {
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))
 #define SCALE (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
+#define BYTE_OR_F8 (BYTE | (TS_F8 & ~TS(TN_F8E8M0)))
 
 const OpSchema op_MatMulInteger = {
     .name = "MatMulInteger",
@@ -212,15 +239,15 @@ const OpSchema op_QLinearMatMul = {
     .name = "QLinearMatMul",
     .summary = "Matrix product of quantised data (ONNX 21)",
     .kind = OP_ATOMIC,
-    .inputs = {{"a", BYTE, 'T'},
+    .inputs = {{"a", BYTE_OR_F8, 'T'},
                {"a_scale", SCALE, 'U'},
-               {"a_zero_point", BYTE, 'T'},
-               {"b", BYTE, 'V'},
+               {"a_zero_point", BYTE_OR_F8, 'T'},
+               {"b", BYTE_OR_F8, 'V'},
                {"b_scale", SCALE, 'U'},
-               {"b_zero_point", BYTE, 'V'},
+               {"b_zero_point", BYTE_OR_F8, 'V'},
                {"y_scale", SCALE, 'U'},
-               {"y_zero_point", BYTE, 'W'}},
-    .outputs = {{"y", BYTE, 'W'}},
+               {"y_zero_point", BYTE_OR_F8, 'W'}},
+    .outputs = {{"y", BYTE_OR_F8, 'W'}},
     .infer = qlinear_matmul_infer,
     .reference = qlinear_matmul_reference,
     .flops = matmul_flops,

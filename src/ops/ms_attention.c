@@ -183,6 +183,7 @@ static tn_status q_attention_reference(KernelCtx *c) {
 }
 
 #define FLOATS (TS(TN_F32) | TS(TN_F16))
+#define ALL_FLOATS (FLOATS | TS(TN_BF16))
 #define BYTES (TS(TN_I8) | TS(TN_U8))
 #define SHARED_ATTRS                                                                                                 \
     {"do_rotary", ATTR_INT}, {"mask_filter_value", ATTR_FLOAT, .f = -10000}, {"num_heads", ATTR_INT, ATTR_REQUIRED}, \
@@ -195,14 +196,14 @@ const OpSchema op_ms_Attention = {
     .name = "Attention",
     .summary = "Self-attention with its projection (ONNX Runtime 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"input", FLOATS, 'T'},
-               {"weights", FLOATS, 'T'},
-               {"bias", FLOATS, 'T', OPERAND_OPTIONAL},
+    .inputs = {{"input", ALL_FLOATS, 'T'},
+               {"weights", ALL_FLOATS, 'T'},
+               {"bias", ALL_FLOATS, 'T', OPERAND_OPTIONAL},
                {"mask_index", TS(TN_I32), 0, OPERAND_OPTIONAL},
-               {"past", FLOATS, 'T', OPERAND_OPTIONAL},
-               {"attention_bias", FLOATS, 'T', OPERAND_OPTIONAL},
+               {"past", ALL_FLOATS, 'T', OPERAND_OPTIONAL},
+               {"attention_bias", ALL_FLOATS, 'T', OPERAND_OPTIONAL},
                {"past_sequence_length", TS(TN_I32), 0, OPERAND_OPTIONAL}},
-    .outputs = {{"output", FLOATS, 'T'}, {"present", FLOATS, 'T', OPERAND_OPTIONAL}},
+    .outputs = {{"output", ALL_FLOATS, 'T'}, {"present", ALL_FLOATS, 'T', OPERAND_OPTIONAL}},
     .attrs = {SHARED_ATTRS, {"qkv_hidden_sizes", ATTR_INTS}, {"rotary_embedding_dim", ATTR_INT}},
     .infer = attention_infer,
     .reference = attention_reference,

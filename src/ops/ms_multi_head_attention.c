@@ -201,16 +201,16 @@ static tn_status multi_head_reference(KernelCtx *c) {
     a.q = q, a.k = k, a.v = v;
     TRY(result_f32(c, OUT_Y, &y));
     a.y = y;
-    if (kernel_wants(c, OUT_QK)) TRY(result_f32(c, OUT_QK, &a.weights));
+    if (kernel_wants(c, OUT_QK)) TRY(result_f32(c, OUT_QK, &a.raw)); /* "normalized": with scale, masks and bias */
     TRY(attend(c, &a));
     result_f32_done(c, OUT_Y, y);
     if (kernel_wants(c, OUT_K)) result_f32_done(c, OUT_K, k);
     if (kernel_wants(c, OUT_V)) result_f32_done(c, OUT_V, v);
-    if (a.weights) result_f32_done(c, OUT_QK, a.weights);
+    if (a.raw) result_f32_done(c, OUT_QK, a.raw);
     return TN_OK;
 }
 
-#define FLOATS (TS(TN_F32) | TS(TN_F16))
+#define FLOATS (TS(TN_F32) | TS(TN_F16) | TS(TN_BF16))
 #define MAYBE OPERAND_OPTIONAL
 
 const OpSchema op_ms_MultiHeadAttention = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* com.microsoft.RotaryEmbedding (ONNX Runtime 1): what ONNX's op became, with operands in another order and positions
-   that may be one offset for all. */
+   that may be one offset for all. That batches are packed is told by positions, and the scale is in the caches. */
 #include "ops/heads_int.h"
 
 enum { IN_X, IN_POSITIONS, IN_COS, IN_SIN };
@@ -21,7 +21,6 @@ static tn_status rotary_infer(InferCtx *c) {
     int rank = in_shape(c, IN_X)->rank;
     Dim columns = in_dim(c, IN_COS, 1), same;
     set_shape(c, 0, in_shape(c, IN_X));
-    if (attr_int(c->node, "is_packed_batching")) return fail(TN_UNSUPPORTED, "is_packed_batching is not supported");
     TRY(want_rank(c, IN_COS, 2));
     TRY(want_rank(c, IN_SIN, 2));
     TRY(dims_must_match(in_dim(c, IN_SIN, 1), columns, "columns of the caches", &columns));

@@ -50,6 +50,21 @@ static inline void result_u64_done(KernelCtx *c, int i, const uint64_t *data) {
     result_i64_done(c, i, (const int64_t *)data);
 }
 
+/* Integers from averages: towards zero as in onnxruntime, or to nearest, within what the type holds. What rounding left
+   just short of an integer is that one: a picture of one colour keeps it. */
+typedef struct WholeRange {
+    double low, high;
+} WholeRange;
+static inline WholeRange whole_range(tn_dtype dtype) {
+    double bits = dtype_bits(dtype), low = dtype_is_unsigned_int(dtype) ? 0 : -exp2(bits - 1);
+    return (WholeRange){low, exp2(low < 0 ? bits - 1 : bits) - 1};
+}
+static inline double whole_average(double v, bool nearest, const WholeRange *range) {
+    double whole = rint(v);
+    if (!nearest && !(fabs(v - whole) < 1e-4 + 1e-6 * fabs(whole))) whole = trunc(v);
+    return whole > range->low ? whole < range->high ? whole : range->high : range->low;
+}
+
 /* ---- windows (window.c) -------------------------------------------------------------------------------------- */
 
 typedef enum AutoPad { PAD_NOTSET, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER } AutoPad;
@@ -108,6 +123,12 @@ tn_status matrix_product_i32(KernelCtx *c, const MatrixProduct *p, const float *
 /* Shapes of a convolution whose data, weights and bias are operands x, w, b (b < 0: none). */
 tn_status conv_infer_operands(InferCtx *c, int x, int w, int b);
 double conv_flops(const Node *node, const Shape *in, const Shape *out);
+tn_status conv_reference(KernelCtx *c); /* data, weights and bias are operands 0 to 2 */
+#define CONV_ATTRS                                                                                   \
+    {"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"dilations", ATTR_INTS}, {"group", ATTR_INT, .i = 1}, \
+        {"kernel_shape", ATTR_INTS}, {"pads", ATTR_INTS}, {                                          \
+        "strides", ATTR_INTS                                                                         \
+    }
 /* y = x * w on dense data, without bias. */
 typedef struct ConvShape {
     Window window;
@@ -120,6 +141,13 @@ tn_status convolve_f32(KernelCtx *c, const ConvShape *s, const float *x, const f
 tn_status convolve_f64(KernelCtx *c, const ConvShape *s, const double *x, const double *w, double *y);
 /* As matrix_product_i32: x and w hold integers of at most 9 bits. */
 tn_status convolve_i32(KernelCtx *c, const ConvShape *s, const float *x, const float *w, int32_t *y);
+
+/* ---- channels last (channels_last.c) ------------------------------------------------------------------------- */
+
+/* Inference and a kernel for operands whose channels stand behind the batch, on ones whose first n operands and result 0
+   have them last. */
+tn_status infer_channels_last(InferCtx *c, int n, tn_status (*infer)(InferCtx *c));
+tn_status run_channels_last(KernelCtx *c, int n, tn_status (*kernel)(KernelCtx *c));
 
 /* ---- pools (pool.c) ------------------------------------------------------------------------------------------ */
 

@@ -164,6 +164,30 @@ tn_status op_check_known(const Node *node, uint32_t i, const InferValue *found);
 /* Types and contents of all values of a model, in order, nested graphs included: sets Value.type to what follows from
    inputs and what the model declares (merged; a contradiction is an error that names the node). */
 tn_status infer_model(Model *model);
+/* What is certain, for passes that build on it: what follows from the graph and from what is checked of inputs when they
+   are given. Declared types of other values may be wrong and do not count. Sizes of inputs that have neither a number nor
+   a name are symbols of their own. Types stay as they are. A size that Reshape is given is taken not to be 0. */
+typedef struct InferFacts {
+    const InferValue *values; /* by value id */
+    size_t n;                 /* values that were made later have none */
+    Arena arena;
+} InferFacts;
+tn_status infer_facts(Model *model, InferFacts *out);
+void infer_facts_free(InferFacts *facts);
+/* Types of the results of one node that a pass made, from its operands' types and constants; what infer_model finds of
+   contents further up is not seen. Not for nodes with nested graphs. */
+tn_status infer_node(Node *node);
+/* Whether it is a tn.Fused, and its body's nodes in its place. What the body takes as inputs are then the operands, and the
+   names of the results are its own values' again. */
+bool node_is_fused(const Node *node);
+tn_status fused_inline(Node *fused);
+/* How often a Loop runs its body, as far as constants tell: at least and at most (INT64_MAX: no bound is known). */
+typedef struct LoopTrips {
+    int64_t least, most;
+} LoopTrips;
+LoopTrips loop_trips(const Node *loop);
+/* The condition that a Loop's body is given: true whenever the body runs. */
+bool is_loop_condition(const Value *value);
 /* The regions of a node's results on concrete operands; *declined when a kernel has to do it. `lists` has n_out
    entries, each with its arena set. */
 tn_status op_regions(const Node *node, const Tensor *const *in, int n_in, const Tensor *out, int n_out,
@@ -172,5 +196,14 @@ tn_status op_regions(const Node *node, const Tensor *const *in, int n_in, const 
 double op_flops(const Node *node, const Shape *in, const Shape *out);
 /* Whether a node gives the same results whenever its operands are the same, and has no nested graph. */
 bool op_is_pure(const OpSchema *op);
+
+/* ---- ops that come while the process runs (op_table.c) ------------------------------------------------------- */
+
+/* The table of now and `n` more ops, which must stay; found by others once it is published. TN_INVALID_ARGUMENT for a
+   name that is taken. One thread at a time. */
+typedef struct OpTable OpTable;
+tn_status op_table_extend(const OpSchema *const *more, size_t n, OpTable **out);
+void op_table_publish(OpTable *table);
+void op_table_discard(OpTable *table); /* one that was not published; NULL is ignored */
 
 #endif

@@ -95,5 +95,9 @@ void content_unary(InferCtx *c, Dim (*fn)(const InferCtx *c, Dim a));
 tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay);
 /* How many values a turn of the body hands to the next: its inputs from *in on get its outputs from *out on. */
 int control_carried(const Node *node, int *in, int *out);
+bool control_is_loop(const Node *node); /* NULL is none */
+/* Of a Loop's or Scan's results that grow slice by slice: leaves out the slices' sizes unless there is one for certain,
+   since with none they are what the body declares. */
+void control_forget_slices(const Node *node, InferValue *out);
 
 #endif

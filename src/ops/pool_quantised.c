@@ -14,8 +14,7 @@ static tn_status check_scalars(InferCtx *c) {
 
 static tn_status average_infer(InferCtx *c) {
     TRY(check_scalars(c));
-    if (channels_last(c->node)) return fail(TN_UNSUPPORTED, "channels_last=1");
-    return pool_infer(c);
+    return channels_last(c->node) ? infer_channels_last(c, 1, pool_infer) : pool_infer(c);
 }
 
 static tn_status global_infer(InferCtx *c) {
@@ -41,7 +40,7 @@ static tn_status read_scales(KernelCtx *c, Scales *s) {
 }
 
 /* Averages the real numbers and quantises the mean. */
-static tn_status average_reference(KernelCtx *c) {
+static tn_status average_planes(KernelCtx *c) {
     Pooling pool;
     Scales s;
     float *x;
@@ -56,6 +55,10 @@ static tn_status average_reference(KernelCtx *c) {
     for (int64_t i = 0; i < n; i++) y[i] /= s.out;
     quantise_row(c->out[0].dtype, tensor_bytes(&c->out[0]), 0, y, s.zero, n);
     return TN_OK;
+}
+
+static tn_status average_reference(KernelCtx *c) {
+    return channels_last(c->node) ? run_channels_last(c, 1, average_planes) : average_planes(c);
 }
 
 /* One exact sum a channel, requantised by one factor. */

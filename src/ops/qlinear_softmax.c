@@ -24,11 +24,6 @@ static void softmax_lines(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-static int64_t axis_of(const Node *node) {
-    if (attr_present(node, "axis")) return attr_int(node, "axis");
-    return attr_int(node, "opset") < 13 ? 1 : -1;
-}
-
 static tn_status softmax_reference(KernelCtx *c) {
     const Tensor *in = c->in[0];
     QSoftmax s = {.out = &c->out[0], .size = 1, .inner = 1};
@@ -36,7 +31,7 @@ static tn_status softmax_reference(KernelCtx *c) {
     int axis = 0;
     int64_t count = tensor_count(in);
     if (count == 0) return TN_OK;
-    if (in->rank > 0) TRY(normal_axis(axis_of(c->node), in->rank, "axis", &axis));
+    if (in->rank > 0) TRY(normal_axis(attr_int(c->node, "axis"), in->rank, "axis", &axis));
     TRY(read_scale(c, 1, in->dtype, &x));
     TRY(read_scale(c, 3, in->dtype, &s.y));
     TRY(dense_i64(c, 0, &s.x));
@@ -52,7 +47,8 @@ static tn_status softmax_reference(KernelCtx *c) {
 static tn_status softmax_infer(InferCtx *c) {
     int axis;
     set_like(c, 0, 0);
-    return in_shape(c, 0)->rank > 0 ? normal_axis(axis_of(c->node), in_shape(c, 0)->rank, "axis", &axis) : TN_OK;
+    return in_shape(c, 0)->rank > 0 ? normal_axis(attr_int(c->node, "axis"), in_shape(c, 0)->rank, "axis", &axis)
+                                    : TN_OK;
 }
 
 const OpSchema op_ms_QLinearSoftmax = {

@@ -143,8 +143,6 @@ static tn_status quantize(KernelCtx *c, bool blocked, tn_dtype precision, bool s
         return fail(TN_SHAPE, "scale and zero point must have the same shape");
     bool ints = INT_TARGETS & TS(q.out->dtype);
     if (kernel_has_input(c, 2)) TRY(ints ? dense_i64(c, 2, &q.zeros) : dense_f64(c, 2, &q.float_zeros));
-    /* zero points of the 8-bit floats are zero; onnx leaves them out */
-    if (!ints && q.out->dtype != TN_F4E2M1) q.float_zeros = NULL;
     bool wide = ints && (precision == TN_F64 || (precision == TN_UNDEFINED && x->dtype == TN_I32));
     if (!precision || precision == TN_F64) q.precision = TN_F32;
     TRY(read_scales(c, &q));
@@ -158,11 +156,11 @@ static tn_status quantize(KernelCtx *c, bool blocked, tn_dtype precision, bool s
     return run_quantize(c, &q);
 }
 
-/* Without the attribute, two halves divide as halves, anything else as float. */
+/* Without the attribute "the type of y_scale determines the precision of the division": halves, else float. */
 static tn_status quantize_linear_reference(KernelCtx *c) {
-    tn_dtype precision = (tn_dtype)attr_int(c->node, "precision"), x = c->in[0]->dtype;
-    bool halves = (x == TN_F16 || x == TN_BF16) && c->in[1]->dtype == x;
-    return quantize(c, true, precision ? precision : halves ? x : TN_UNDEFINED, attr_int(c->node, "saturate") != 0);
+    tn_dtype precision = (tn_dtype)attr_int(c->node, "precision"), scale = c->in[1]->dtype;
+    bool half = scale == TN_F16 || scale == TN_BF16;
+    return quantize(c, true, precision ? precision : half ? scale : TN_UNDEFINED, attr_int(c->node, "saturate") != 0);
 }
 
 static tn_status ms_quantize_linear_reference(KernelCtx *c) { return quantize(c, false, TN_F32, true); }

@@ -28,16 +28,6 @@ static void FN(resize_range)(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-/* To integers: as onnxruntime, towards zero, but to nearest with antialias. */
-static void FN(to_integers)(tn_dtype dtype, bool nearest, T *y, int64_t n) {
-    double bits = dtype_bits(dtype);
-    double low = dtype_is_unsigned_int(dtype) ? 0 : -exp2(bits - 1), high = exp2(low < 0 ? bits - 1 : bits) - 1;
-    for (int64_t i = 0; i < n; i++) {
-        double v = nearest ? rint((double)y[i]) : trunc((double)y[i]);
-        y[i] = (T)(v > low ? v < high ? v : high : low);
-    }
-}
-
 static tn_status FN(resize)(KernelCtx *c, const ResizeAttrs *attrs, const ResizeAxis *axis,
                             const ResizeFilter *filters) {
     const Tensor *t = c->in[0];
@@ -68,7 +58,9 @@ static tn_status FN(resize)(KernelCtx *c, const ResizeAttrs *attrs, const Resize
         x = job.y;
     }
     if (count > 0) memcpy(y, x, (size_t)count * sizeof(T));
-    if (class_of(t->dtype) == CLASS_INT) FN(to_integers)(t->dtype, attrs->antialias, y, count);
+    const WholeRange range = whole_range(t->dtype);
+    for (int64_t i = 0; i < count && class_of(t->dtype) == CLASS_INT; i++)
+        y[i] = (T)whole_average((double)y[i], attrs->antialias, &range);
     FN_DONE(c, 0, y);
     return TN_OK;
 }

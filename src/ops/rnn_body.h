@@ -77,7 +77,7 @@ static void FN(lstm_cell)(const FN(Layer) * l, int64_t b, T *x, const T *h) {
         out[k] = cell[k];
     }
     FN(clip_activate)(l, 0, o, n);
-    FN(activate)(&l->act[2], out, n); /* the state itself is not clipped, as in onnxruntime */
+    FN(clip_activate)(l, 2, out, n); /* "applied to the input of activations": not to the state itself */
     for (int64_t k = 0; k < n; k++) out[k] *= o[k];
 }
 

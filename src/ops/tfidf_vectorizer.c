@@ -166,15 +166,23 @@ static tn_status sort_grams(KernelCtx *c, const Attrs *a, const int64_t *pool, G
     return TN_OK;
 }
 
+/* What finding n-gram i once more makes of its column: "the i-th element in weights is the weight of the i-th n-gram in
+   pool", wherever the result has it. */
+static void count_gram(const Attrs *a, int64_t i, float *y) {
+    float weight = a->weights && a->mode != MODE_TF ? a->weights->floats[i] : 1;
+    if (a->mode == MODE_IDF) *y = weight;
+    else *y += weight;
+}
+
 /* Single words are counted once, since no skip changes them. */
 static void count_row(const Attrs *a, const Gram *grams, const int64_t *row, int64_t n, int64_t *buffer, float *y) {
-    for (int64_t step = 1; step <= a->skips + 1 && step <= max_i64(n, 1); step++) {
+    for (int64_t step = 1; step - 1 <= a->skips && step <= max_i64(n, 1); step++) {
         for (int64_t size = step == 1 ? a->smallest : max_i64(a->smallest, 2); size <= a->largest; size++) {
             if (size > 1 && step > (n - 1) / (size - 1)) break;
             for (int64_t start = 0; start + step * (size - 1) < n; start++) {
                 for (int64_t i = 0; i < size; i++) buffer[i] = row[start + i * step];
                 int64_t found = find_gram(grams, a->grams, &(Gram){buffer, size, 0});
-                if (found >= 0) y[a->columns.data[found]]++;
+                if (found >= 0) count_gram(a, found, &y[a->columns.data[found]]);
             }
         }
     }
@@ -198,10 +206,6 @@ static tn_status tfidf_reference(KernelCtx *c) {
         for (int64_t i = 0; i < a.width; i++) to[i] = 0;
         TRY(kernel_poll(c));
         count_row(&a, grams, tokens + row * n, n, buffer, to);
-        for (int64_t i = 0; i < a.width && a.mode != MODE_TF; i++) {
-            float weight = a.weights && (size_t)i < a.weights->n ? a.weights->floats[i] : 1;
-            to[i] = a.mode == MODE_TFIDF ? to[i] * weight : to[i] > 0 ? weight : 0;
-        }
     }
     return TN_OK;
 }

@@ -12,7 +12,7 @@
 /* From ir/text_int.h, which cannot stand beside program/program.h. */
 void element_set_code(tn_dtype dtype, void *data, int64_t i, uint64_t code);
 
-enum { FUZZ_OPERANDS = 10, FUZZ_ELEMENTS = 256 };
+enum { FUZZ_OPERANDS = 18, FUZZ_ELEMENTS = 256 };
 
 typedef struct Rng {
     uint64_t state;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ops is sorted as op_find's search wants it, and each op is found under its own name. */
+/* The table of ops is sorted as op_find's search wants it, and each op is found under its own name.
+
+       test_op_table --schemas      prints each op's operands, results and attributes, a line of JSON an op */
 #include <setjmp.h>
-#include <stddef.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
 
 #include "ops/op.h"
 
@@ -36,7 +39,54 @@ static void test_found(void **state) {
     assert_ptr_equal(op_find(STR("ai.onnx"), STR("Add")), op_find(STR(""), STR("Add")));
 }
 
-int main(void) {
+static void print_types(TypeSet set) {
+    static const char *const kinds[] = {"seq", "opt", "map"};
+    const char *comma = "";
+    for (int dtype = 1; dtype < TN_DTYPE_END; dtype++) {
+        if (!(set & TS(dtype))) continue;
+        printf("%s\"%s\"", comma, dtype_name((tn_dtype)dtype));
+        comma = ", ";
+    }
+    for (int k = 0; k < 3; k++) {
+        if (!(set & TS_SEQUENCE << k)) continue;
+        printf("%s\"%s\"", comma, kinds[k]);
+        comma = ", ";
+    }
+}
+
+static void print_operands(const OpSchema *op, bool results) {
+    const OperandSpec *specs = results ? op->outputs : op->inputs;
+    size_t most = results ? sizeof op->outputs / sizeof *specs : sizeof op->inputs / sizeof *specs;
+    for (size_t i = 0; i < most && specs[i].name; i++) {
+        printf("%s{\"name\": \"%s\", \"group\": \"%.1s\", \"optional\": %d, \"variadic\": %d, \"types\": [",
+               i ? ", " : "", specs[i].name, &specs[i].group, !!(specs[i].flags & OPERAND_OPTIONAL),
+               !!(specs[i].flags & OPERAND_VARIADIC));
+        print_types(specs[i].types);
+        printf("]}");
+    }
+}
+
+static void print_schemas(void) {
+    size_t n;
+    const OpSchema *const *ops = op_table(&n);
+    for (size_t i = 0; i < n; i++) {
+        printf("{\"domain\": \"%s\", \"name\": \"%s\", \"inputs\": [", ops[i]->domain ? ops[i]->domain : "",
+               ops[i]->name);
+        print_operands(ops[i], false);
+        printf("], \"outputs\": [");
+        print_operands(ops[i], true);
+        printf("], \"attributes\": {");
+        for (size_t k = 0; k < sizeof ops[i]->attrs / sizeof *ops[i]->attrs && ops[i]->attrs[k].name; k++)
+            printf("%s\"%s\": %d", k ? ", " : "", ops[i]->attrs[k].name, !!(ops[i]->attrs[k].flags & ATTR_REQUIRED));
+        printf("}}\n");
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--schemas") == 0) {
+        print_schemas();
+        return 0;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sorted), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
