@@ -169,6 +169,11 @@ typedef struct Map {
 void map_init(Map *map, const Allocator *allocator);
 void *map_get(const Map *map, Str key);            /* NULL when absent */
 tn_status map_set(Map *map, Str key, void *value); /* replaces; value is not NULL */
+/* The entry of that key, valid until the next change. A new one has no value yet: set that, and the key when yours does not
+   last, before anything else is done with the map. NULL when memory is out. */
+MapEntry *map_entry(Map *map, Str key);
+/* The same entries at the same places, for a caller that then gives each its own key and value. `to` is empty. */
+tn_status map_clone(Map *to, const Map *from);
 void map_remove(Map *map, Str key);
 void map_free(Map *map);
 /* The key nearest to a misspelt one (edit distance at most 1/3 of its length), or NULL. For "did you mean". */

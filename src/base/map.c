@@ -67,6 +67,23 @@ static tn_status grow(Map *map) {
     return TN_OK;
 }
 
+tn_status map_clone(Map *to, const Map *from) {
+    if (from->cap == 0) return TN_OK;
+    to->entries = mem_alloc(to->allocator, from->cap * sizeof *to->entries, alignof(MapEntry));
+    to->slots = to->entries ? mem_alloc(to->allocator, from->n_slots * sizeof *to->slots, alignof(uint64_t)) : NULL;
+    if (!to->slots) {
+        mem_free(to->allocator, to->entries, from->cap * sizeof *to->entries);
+        to->entries = NULL;
+        return TN_OUT_OF_MEMORY;
+    }
+    memcpy(to->entries, from->entries, from->len * sizeof *to->entries);
+    memcpy(to->slots, from->slots, from->n_slots * sizeof *to->slots);
+    to->len = from->len;
+    to->cap = from->cap;
+    to->n_slots = from->n_slots;
+    return TN_OK;
+}
+
 static tn_status make_room(Map *map) {
     assert(map->cap ? map->entries && map->len <= map->cap : map->len == 0);
     if (map->len < map->cap) return TN_OK;
@@ -84,17 +101,22 @@ void *map_get(const Map *map, Str key) {
     return entry ? entry->value : NULL;
 }
 
-tn_status map_set(Map *map, Str key, void *value) {
-    assert(value);
+MapEntry *map_entry(Map *map, Str key) {
     uint64_t hash = hash_bytes(key.s, key.n);
     MapEntry *entry = find(map, key, hash);
-    if (entry) {
-        entry->value = value;
-        return TN_OK;
-    }
-    TRY(make_room(map));
+    if (entry) return entry;
+    if (make_room(map) != TN_OK) return NULL;
     fill_slot(map->slots, map->n_slots, hash, map->len);
-    map->entries[map->len++] = (MapEntry){key, value, hash};
+    entry = &map->entries[map->len++];
+    *entry = (MapEntry){key, NULL, hash};
+    return entry;
+}
+
+tn_status map_set(Map *map, Str key, void *value) {
+    assert(value);
+    MapEntry *entry = map_entry(map, key);
+    if (!entry) return TN_OUT_OF_MEMORY;
+    entry->value = value;
     return TN_OK;
 }
 

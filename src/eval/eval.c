@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The evaluator: walks a graph in order. Values are kept by id until their graph's run ends. */
-#include "eval/eval.h"
+#include "eval/eval_int.h"
 
 /* ---- one node ------------------------------------------------------------------------------------------------ */
-
-typedef struct Evaluator {
-    KernelHost host; /* first: a host pointer is an Evaluator pointer */
-    Context *ctx;
-    Arena *scratch;
-    Tensor *values; /* by value id; NULL when only one node runs */
-    bool *have;
-    Tensor *allocated;        /* results of the node that runs now */
-    struct NestedRun *nested; /* results of nested graphs of the node that runs now */
-    int depth;
-} Evaluator;
 
 static tn_status host_alloc(KernelHost *host, int i, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
     Evaluator *e = (Evaluator *)host;
@@ -121,22 +110,22 @@ struct NestedRun {
     struct NestedRun *next;
 };
 
-static void drop(Evaluator *e, const Value *v) {
+void evaluator_drop(Evaluator *e, const Value *v) {
     if (!e->have[v->id]) return;
     tensor_release(&e->values[v->id]);
     e->have[v->id] = false;
 }
 
-static void bind(Evaluator *e, const Value *v, const Tensor *t, bool own) {
-    drop(e, v);
+void evaluator_bind(Evaluator *e, const Value *v, const Tensor *t, bool own) {
+    evaluator_drop(e, v);
     e->values[v->id] = *t;
     if (!own) buffer_ref(t->buffer);
     e->have[v->id] = true;
 }
 
-static tn_status bind_constant(Evaluator *e, const Value *v, const Tensor *payload) {
+tn_status evaluator_bind_constant(Evaluator *e, const Value *v, const Tensor *payload) {
     if (!tensor_is_misaligned(payload)) {
-        bind(e, v, payload, false);
+        evaluator_bind(e, v, payload, false);
         return TN_OK;
     }
     Tensor copy;
@@ -144,14 +133,14 @@ static tn_status bind_constant(Evaluator *e, const Value *v, const Tensor *paylo
     TRY(tensor_new(e->ctx, payload->dtype, payload->rank, payload->dims, &copy));
     TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
     memcpy(copy.data, payload->data, bytes);
-    bind(e, v, &copy, true);
+    evaluator_bind(e, v, &copy, true);
     return TN_OK;
 }
 
-static void drop_graph(Evaluator *e, const Graph *graph) {
-    for (size_t i = 0; i < graph->inputs.len; i++) drop(e, graph->inputs.data[i]);
+void evaluator_drop_graph(Evaluator *e, const Graph *graph) {
+    for (size_t i = 0; i < graph->inputs.len; i++) evaluator_drop(e, graph->inputs.data[i]);
     for (const Node *n = graph->first; n; n = n->next)
-        for (uint32_t i = 0; i < n->n_results; i++) drop(e, n->results[i]);
+        for (uint32_t i = 0; i < n->n_results; i++) evaluator_drop(e, n->results[i]);
 }
 
 static void free_nested(Evaluator *e) {
@@ -159,9 +148,9 @@ static void free_nested(Evaluator *e) {
         for (size_t i = 0; i < e->nested->n; i++) tensor_release(&e->nested->results[i]);
 }
 
-static tn_status eval_in_order(Evaluator *e, const Node *node) {
+tn_status evaluator_node(Evaluator *e, const Node *node) {
     const Tensor *payload = value_constant(node_result(node, 0));
-    if (payload) return bind_constant(e, node->results[0], payload);
+    if (payload) return evaluator_bind_constant(e, node->results[0], payload);
     ArenaMark mark = arena_mark(e->scratch);
     struct NestedRun *outer = e->nested;
     e->nested = NULL;
@@ -173,7 +162,8 @@ static tn_status eval_in_order(Evaluator *e, const Node *node) {
             if (node->operands[i].value) in[i] = &e->values[node->operands[i].value->id];
         status = run_node(e, node, in, out);
     }
-    for (uint32_t i = 0; status == TN_OK && i < node->n_results; i++) bind(e, node->results[i], &out[i], true);
+    for (uint32_t i = 0; status == TN_OK && i < node->n_results; i++)
+        evaluator_bind(e, node->results[i], &out[i], true);
     free_nested(e);
     e->nested = outer;
     arena_release(e->scratch, mark);
@@ -181,7 +171,7 @@ static tn_status eval_in_order(Evaluator *e, const Node *node) {
 }
 
 static tn_status walk(Evaluator *e, const Graph *graph, Tensor *outputs) {
-    for (const Node *n = graph->first; n; n = n->next) TRY(eval_in_order(e, n));
+    for (const Node *n = graph->first; n; n = n->next) TRY(evaluator_node(e, n));
     for (size_t i = 0; i < graph_n_outputs(graph); i++) {
         outputs[i] = e->values[graph_output(graph, i)->id];
         buffer_ref(outputs[i].buffer);
@@ -211,9 +201,9 @@ static tn_status host_run_graph(KernelHost *host, const Graph *graph, const Tens
     struct NestedRun *r = nested_run(e, graph);
     if (!r) return TN_OUT_OF_MEMORY;
     Tensor *allocated = e->allocated;
-    for (size_t i = 0; i < n_in; i++) bind(e, graph->inputs.data[i], &in[i], false);
+    for (size_t i = 0; i < n_in; i++) evaluator_bind(e, graph->inputs.data[i], &in[i], false);
     tn_status status = walk(e, graph, r->results);
-    drop_graph(e, graph);
+    evaluator_drop_graph(e, graph);
     e->allocated = allocated;
     if (status != TN_OK) {
         memset(r->results, 0, r->n * sizeof *r->results);
@@ -223,23 +213,28 @@ static tn_status host_run_graph(KernelHost *host, const Graph *graph, const Tens
     return TN_OK;
 }
 
+tn_status evaluator_init(Evaluator *e, const Model *model, Arena *arena, Arena *scratch) {
+    *e = (Evaluator){.host = {.alloc_output = host_alloc, .give_output = host_give, .run_graph = host_run_graph},
+                     .ctx = model->ctx,
+                     .scratch = scratch};
+    e->values = arena_array(arena, Tensor, model->n_values + 1);
+    e->have = arena_array(arena, bool, model->n_values + 1);
+    return e->values && e->have ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
 tn_status eval_graph(Context *ctx, const Graph *graph, const Tensor *const *inputs, Tensor *outputs) {
     Arena scratch;
+    Evaluator e;
     arena_init(&scratch, &ctx->allocator);
-    Evaluator e = {.host = {.alloc_output = host_alloc, .give_output = host_give, .run_graph = host_run_graph},
-                   .ctx = ctx,
-                   .scratch = &scratch};
-    size_t n = graph->model->n_values + 1;
-    e.values = arena_array(&scratch, Tensor, n);
-    e.have = arena_array(&scratch, bool, n);
-    tn_status status = e.values && e.have ? TN_OK : TN_OUT_OF_MEMORY;
+    tn_status status = evaluator_init(&e, graph->model, &scratch, &scratch);
+    e.ctx = ctx;
     for (size_t i = 0; status == TN_OK && i < graph->inputs.len; i++) {
         const Tensor *t = inputs[i] ? inputs[i] : graph_input_default(graph, i);
         if (!t) status = fail(TN_INVALID_ARGUMENT, "input \"%s\" is missing", graph->inputs.data[i]->name.s);
-        else bind(&e, graph->inputs.data[i], t, false);
+        else evaluator_bind(&e, graph->inputs.data[i], t, false);
     }
     if (status == TN_OK) status = walk(&e, graph, outputs);
-    if (e.values && e.have) drop_graph(&e, graph);
+    if (e.values && e.have) evaluator_drop_graph(&e, graph);
     arena_free(&scratch);
     return status;
 }

@@ -104,6 +104,7 @@ tn_status node_set_attr(Node *node, const Attr *attr) {
     }
     node->attrs[i] = copy;
     adopt_graphs(node, &copy);
+    model->state_edits++;
     return TN_OK;
 }
 
@@ -111,6 +112,7 @@ void node_remove_attr(Node *node, Str name) {
     uint32_t i = place_of(node, name);
     if (i == node->n_attrs || !str_equal(node->attrs[i].name, name)) return;
     memmove(&node->attrs[i], &node->attrs[i + 1], (--node->n_attrs - i) * sizeof *node->attrs);
+    node->graph->model->state_edits++;
 }
 
 tn_status node_set_int(Node *node, const char *name, int64_t value) {

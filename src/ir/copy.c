@@ -11,6 +11,7 @@ void copier_init(Copier *c, const Model *from, Model *to) {
 
 void copier_free(Copier *c) {
     ptrmap_free(&c->values);
+    mem_free(c->allocator, c->by_id, c->n_ids * sizeof *c->by_id);
     ptrmap_free(&c->types);
     ptrmap_free(&c->tensors);
     vec_free(c->allocator, &c->stack);
@@ -19,12 +20,33 @@ void copier_free(Copier *c) {
 
 /* ---- values, types, payloads --------------------------------------------------------------------------------- */
 
-tn_status copier_bind(Copier *c, const Value *old, Value *value) { return ptrmap_set(&c->values, old, value); }
+static Value bound_to_nothing;
+
+tn_status copier_bind(Copier *c, const Value *old, Value *value) {
+    if (!c->by_id) return ptrmap_set(&c->values, old, value);
+    c->by_id[old->id] = value ? value : &bound_to_nothing;
+    return TN_OK;
+}
+
+static bool is_bound(const Copier *c, const Value *old, Value **out) {
+    *out = NULL;
+    if (c->by_id) {
+        Value *found = c->by_id[old->id];
+        if (found != &bound_to_nothing) *out = found;
+        return found != NULL;
+    }
+    const PtrMapSlot *slot = ptrmap_find(&c->values, old);
+    if (slot) *out = slot->value;
+    return slot != NULL;
+}
 
 tn_status copier_value(Copier *c, const Value *old, Value **out) {
-    const PtrMapSlot *slot = old ? ptrmap_find(&c->values, old) : NULL;
-    *out = slot ? slot->value : NULL;
-    if (!old || slot) return TN_OK;
+    *out = NULL;
+    bool bound = old && is_bound(c, old, out);
+    if (*out && (*out)->def && !(*out)->def->graph)
+        return fail(TN_STATE, "what became of \"%s\" was erased, but is read",
+                    old->name.n ? old->name.s : "a value without a name");
+    if (!old || bound) return TN_OK;
     if (c->from != c->to)
         return fail(TN_INVALID_ARGUMENT, "\"%s\" is read by a graph that is copied, but stands outside of it",
                     old->name.n ? old->name.s : "a value without a name");
@@ -60,6 +82,11 @@ static tn_status copier_type(Copier *c, const Type *old, const Type **out) {
     TRY(ptrmap_set(&c->types, old, (void *)interned));
     *out = interned;
     return TN_OK;
+}
+
+static tn_status copy_value_type(Copier *c, const Value *old, const Type **out) {
+    TRY(copier_type(c, old->type, out));
+    return c->type ? c->type(c->user, old, out) : TN_OK;
 }
 
 /* Payloads without a buffer of their own point into what the old model keeps. */
@@ -145,13 +172,16 @@ static tn_status copy_attr(Copier *c, const Attr *old, Node *node) {
 /* ---- nodes --------------------------------------------------------------------------------------------------- */
 
 static tn_status fill_node(Copier *c, const Node *old, Node *node) {
-    node->loc = model_str(c->to, old->loc);
+    Str loc = old->loc;
+    if (c->location && loc.n) TRY(c->location(c->user, &loc));
+    node->loc = c->by_id && !c->location ? model_same_str(c->to, loc) : model_str(c->to, loc);
     if (!node->loc.s) return TN_OUT_OF_MEMORY;
     size_t first = c->stack.len;
     for (uint32_t i = 0; i < old->n_attrs; i++) TRY(copy_attr(c, &old->attrs[i], node));
     for (uint32_t i = 0; i < old->n_results; i++) {
-        TRY(copier_type(c, old->results[i]->type, &node->results[i]->type));
-        TRY(value_set_name(node->results[i], old->results[i]->name));
+        TRY(copy_value_type(c, old->results[i], &node->results[i]->type));
+        Str name = old->results[i]->name;
+        TRY(c->by_id ? value_set_same_name(node->results[i], name) : value_set_name(node->results[i], name));
         TRY(copier_bind(c, old->results[i], node->results[i]));
     }
     /* Nested graphs were pushed in order; the first is to be copied first. */
@@ -182,11 +212,12 @@ static tn_status copy_inputs(Copier *c, const Graph *from, Graph *to) {
         const Type *type;
         Value *value;
         Tensor *payload;
-        TRY(copier_type(c, old->type, &type));
+        TRY(copy_value_type(c, old, &type));
         TRY(graph_add_input(to, old->name, type, &value));
-        TRY(copier_bind(c, old, value));
         TRY(copy_payload(c, graph_input_default(from, i), &payload));
         if (payload) TRY(graph_set_input_default(to, i, payload));
+        if (c->input) TRY(c->input(c->user, old, &value));
+        TRY(copier_bind(c, old, value));
     }
     return TN_OK;
 }
@@ -217,6 +248,7 @@ static tn_status run(Copier *c) {
         }
         c->stack.len--;
         if (!open) TRY(copy_outputs(c, from, to));
+        if (!open && c->graph) TRY(c->graph(c->user, from, to));
     }
     return TN_OK;
 }
@@ -235,6 +267,9 @@ tn_status copy_body(Copier *c, const Graph *from, Graph *to) {
 tn_status copy_model_shell(Copier *c) {
     const Model *from = c->from;
     Model *to = c->to;
+    TRY(model_copy_strings(to, from));
+    c->n_ids = (size_t)from->n_values + 1;
+    if (!(c->by_id = mem_alloc(c->allocator, c->n_ids * sizeof *c->by_id, alignof(Value *)))) return TN_OUT_OF_MEMORY;
     to->file = model_str(to, from->file);
     to->main->name = model_str(to, from->main->name);
     if (!to->file.s || !to->main->name.s) return TN_OUT_OF_MEMORY;

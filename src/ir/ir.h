@@ -126,6 +126,8 @@ const Type *type_tensor(Model *model, tn_dtype dtype, const Shape *shape);
 const Type *type_of_kind(Model *model, TypeKind kind, const Type *elem);
 /* The more precise of what both say; TN_SHAPE when they contradict. Symbols give way to numbers. */
 tn_status type_merge(Model *model, const Type *a, const Type *b, const Type **out);
+/* The type that a text in the form of type_print says. TN_MALFORMED names the place in the text. */
+tn_status type_parse(Model *model, Str text, const Type **out);
 /* f32[batch,3,224,224]. What is printed:
      type   = dtype "[" (dims separated by "," | "*") "]" [layout] [quant]    `*`: rank unknown; dtype may be `?`
             | "?" | "seq(" type ")" | "opt(" type ")" | "map(" dtype ", " type ")"
@@ -151,6 +153,7 @@ typedef struct Tensor {
    it is made, so that sharing one costs a reference. Each item is dense and keeps its own buffer. */
 typedef struct Object {
     size_t n;
+    uint32_t depth; /* of objects in objects that callers nested; bounded, since they are released by recursion */
     Tensor items[];
 } Object;
 /* An object of n empty items, to be filled by the caller; `out` holds the only reference. */
@@ -269,7 +272,8 @@ struct Node {
 
 struct Graph {
     Model *model;
-    Node *owner; /* the node that nests this graph; NULL for a root */
+    Node *owner;         /* the node that nests this graph; NULL for a root, and while no node holds it */
+    struct Graph *outer; /* where `owner` will stand, of a graph made by graph_new_nested; NULL for a root */
     Str name;
     VEC(Value *) inputs;
     Node *first, *last; /* in an order where operands stand before users */
@@ -283,41 +287,61 @@ struct Model {
     Context *ctx;
     Arena arena; /* everything below but constant payloads */
     DimTable dims;
-    Map strings; /* interned text */
+    Map strings; /* interned text, with the value of that name: see model_value */
     VEC(const Type *) types;
     uint32_t *type_slots;
     size_t n_type_slots;
     const Type *type_any; /* tensor of unknown dtype and rank */
     Graph *main;
+    VEC(Graph *) graphs;        /* every graph that was made, erased ones too; see model_graphs */
     uint32_t n_values, n_nodes; /* ids given so far */
-    Map value_names;            /* name -> Value, to keep names unique */
     VEC(Tensor *) tensors;      /* every constant payload, released with the model */
     VEC(Buffer *) buffers;      /* mapped files that payloads point into */
     Str file;                   /* where it was read from, for messages; may be empty */
     VEC(Str) metadata;          /* key, value, key, value ...: producer, description, the model's own properties */
+    /* How often the functions below changed something. Equal numbers: nothing changed in between. */
+    uint64_t structure_edits; /* nodes, operands, inputs, outputs */
+    uint64_t state_edits;     /* attributes, types, names */
+    uint64_t inferred_edits;  /* what they came to when types were last found */
 };
+static inline uint64_t model_edits(const Model *m) { return m->structure_edits + m->state_edits; }
 
 tn_status model_new(Context *ctx, Model **out);
 void model_free(Model *model); /* NULL is ignored */
 /* Interned copy; the same text is the same pointer. {NULL,0} when memory is out. */
 Str model_str(Model *model, Str s);
+/* The value of that name, in whatever graph; NULL when there is none. */
+Value *model_value(const Model *model, Str name);
 /* The model keeps the buffer (takes one reference). */
 tn_status model_keep(Model *model, Buffer *buffer);
 /* A payload owned by the model, filled by the caller. */
 tn_status model_tensor(Model *model, Tensor **out);
 tn_status model_set_metadata(Model *model, Str key, Str value);
 Str model_metadata(const Model *model, Str key); /* {NULL,0} when absent */
+/* The graphs that stand in the model, those nested deepest first, the main graph last; on `arena`. */
+tn_status model_graphs(const Model *model, Arena *arena, Graph ***graphs, size_t *n);
+size_t model_node_count(const Model *model); /* in all graphs, constants included */
 /* Renumbers values and nodes densely in program order, nested graphs included. */
 tn_status model_compact_ids(Model *model);
 
 /* A root graph, or one nested in `owner` (which must then hold it in an attribute). */
 tn_status graph_new(Model *model, Node *owner, Str name, Graph **out);
+/* A graph for a node of `outer` that is still to come: its nodes may read what is visible there. While no node holds it
+   (node_set_graph), model_verify refuses a model whose values it reads. */
+tn_status graph_new_nested(Graph *outer, Str name, Graph **out);
+/* Takes the graph in that attribute out of its node again. TN_NOT_FOUND when there is none. */
+tn_status node_take_graph(Node *node, Str name, Graph **out);
+/* Erases a graph that no node holds, with all that stands in it. */
+void graph_erase(Graph *graph);
+static inline bool graph_is_alive(const Graph *g) { return g->ret->graph != NULL; } /* not erased with its node */
+static inline Graph *graph_around(const Graph *g) { return g->owner ? g->owner->graph : g->outer; } /* NULL: a root */
 tn_status graph_add_input(Graph *graph, Str name, const Type *type, Value **out);
 /* What input i is when nobody gives it (ONNX: an initialiser that is also an input). The payload is the model's. */
 tn_status graph_set_input_default(Graph *graph, size_t i, Tensor *payload);
 Tensor *graph_input_default(const Graph *graph, size_t i); /* NULL: the input must be given */
 /* Appends an output; `name` empty: the value's name. */
 tn_status graph_add_output(Graph *graph, Value *value, Str name);
+void graph_clear_outputs(Graph *graph);
 static inline size_t graph_n_outputs(const Graph *g) { return g->ret->n_operands; }
 static inline Value *graph_output(const Graph *g, size_t i) { return g->ret->operands[i].value; }
 int graph_depth(const Graph *graph); /* 0 for a root */
@@ -330,6 +354,7 @@ void node_append(Node *node);                     /* at the end of the graph tha
 void node_insert_before(Node *node, Node *place); /* place is in a graph */
 /* Detaches operands and leaves the list. Its results must have no uses (asserted). Nested graphs go with it. */
 void node_erase(Node *node);
+/* `place` may stand in another graph of the model, or be its `ret`. */
 void node_move_before(Node *node, Node *place);
 tn_status node_set_operand(Node *node, size_t i, Value *value); /* value may be NULL */
 tn_status node_add_operand(Node *node, Value *value);
@@ -358,7 +383,11 @@ Graph *node_graph(const Node *node, size_t k);
 
 /* Makes `name` the value's; a name that is taken gets a suffix. */
 tn_status value_set_name(Value *value, Str name);
-void value_replace(Value *old, Value *with); /* every use; O(uses) */
+void value_set_type(Value *value, const Type *type); /* interned */
+void value_replace(Value *old, Value *with);         /* every use; O(uses) */
+/* The same, and `with` takes over the name of `old` unless it has one of its own: dumps before and after then speak of
+   the same value. Both must mean the same, as names do. */
+tn_status value_take_over(Value *old, Value *with);
 bool value_has_one_use(const Value *value);
 /* A Const node's payload, else NULL; of no value too. */
 const Tensor *value_constant(const Value *value);
@@ -426,6 +455,7 @@ enum {
     OP_DYNAMIC_OUT = 16, /* a result's shape depends on contents even when all of content_inputs are known */
     OP_ALL_ATTRS = 32,   /* attributes are not checked against the list (constants, sub-graphs) */
     OP_OVERWRITES0 = 64, /* result 0 may lie in operand 0's memory, although it is not element-wise */
+    OP_CLOSED = 128,     /* its nested graphs read nothing of the graphs around them */
 };
 
 #define OP_MAX_INPUTS 32
@@ -439,7 +469,7 @@ struct OpSchema {
     const char *summary; /* one line for `tenon ops` */
     OpKind kind;
     uint32_t flags;
-    OperandSpec inputs[14];
+    OperandSpec inputs[18];
     OperandSpec outputs[8];
     AttrSpec attrs[24];
     /* Bit i: the contents of input i decide the results' shapes or regions. */
@@ -456,6 +486,9 @@ struct OpSchema {
     /* Floating-point operations of one run on concrete shapes, NULL: one for each result element. */
     double (*flops)(const Node *node, const Shape *in, const Shape *out);
 };
+
+/* Whether nodes of the graph must not read values of the graphs around it. */
+static inline bool graph_is_closed(const Graph *g) { return g->owner && g->owner->op->flags & OP_CLOSED; }
 
 /* What graph outputs are operands of; in no table. */
 extern const OpSchema op_return;
@@ -486,14 +519,24 @@ Graph *attr_graph(const Node *node, const char *name);
 /* One node by itself: operand and result counts, required operands, element types against the schema and its groups,
    attributes known, present where required and of the right kind. Readers call it for each node they make. */
 tn_status node_check(const Node *node);
+/* Numbers that say what a model is: equal models have equal ones in this process, and two that differ most likely do not.
+   `structure` covers ops, operands, inputs, outputs and nesting; `all` attributes, types, names and the addresses of
+   constants too. */
+typedef struct Fingerprint {
+    uint64_t structure, all;
+} Fingerprint;
+tn_status model_fingerprint(const Model *model, Fingerprint *out);
+
 /* The whole model: the above for each node, use lists and definitions agree, definitions stand before uses, captures
    come from graphs around, names are unique, nested graphs are owned by their node, no cycle, ids in range. */
 tn_status model_verify(const Model *model);
 
 /* ---- walking (visit.c, mutate.c) ----------------------------------------------------------------------------- */
 
-/* Operands before users, each node once, nested graphs before the node that owns them; own stack, so depth and length
-   do not matter. `count` is how often the walk reached the object. A call-back's error stops the walk. */
+/* A graph, its inputs, its nodes, operands before users, each once. Of a node: its location, its op, the types of its
+   results, the graphs nested in it, then its own function. The order is found before the first call, on a stack of its
+   own, so depth and length do not matter, and call-backs may change the graph: what they erase is not visited any more,
+   what they add is not visited yet. `count` is how often the walk reached the object. A call-back's error stops it. */
 typedef struct Visitor Visitor;
 typedef tn_status (*VisitNodeFn)(Visitor *v, Node *node);
 struct VisitOp {
@@ -507,30 +550,81 @@ struct Visitor {
     tn_status (*input)(Visitor *v, Value *value);
     tn_status (*graph)(Visitor *v, Graph *graph);
     tn_status (*location)(Visitor *v, Str loc);
+    tn_status (*op)(Visitor *v, const OpSchema *op);
     tn_status (*type)(Visitor *v, const Type *type);
     void *user;     /* the caller's context and result */
-    uint32_t count; /* while a call-back runs: how often its object was reached: types and locations so far, values
+    uint32_t count; /* while a call-back runs: how often its object was reached: locations, ops and types so far, values
                        and nodes of visit_value in all, of the other two always 1 */
-    bool (*descend)(Visitor *v, const Node *node); /* into its nested graphs? NULL: yes */
+    uint32_t row;   /* while a function of `ops` runs: its place there */
+    Node *of;       /* whose location, op or type it is; NULL: an input's type */
+    Value *of_value;                               /* whose type it is */
+    bool (*descend)(Visitor *v, const Node *node); /* into the graphs nested in it? NULL: yes. May change nothing */
 };
 tn_status visit_model(Model *model, Visitor *v);
 tn_status visit_graph(Graph *graph, Visitor *v);
 tn_status visit_value(Value *value, Visitor *v); /* what the value depends on, up to graph inputs */
 
-/* Rebuilds a model: for each node in order, one before what is nested in it, `node` may return the same values (then
-   nothing changes), or others that it built. When nothing changes at all *out is `model` itself, else a new model. */
+/* Rebuilds a model: for each node in order, one before what is nested in it, its function may return the same values
+   (then nothing changes), or others that it built. Each value is rebuilt once, whoever reads it. When nothing changes at
+   all *out is `model` itself, else a new model. `model` must not be changed meanwhile. */
 typedef struct Mutator Mutator;
+/* `operands` are the already rebuilt operands in the graph under construction; sets `results` (n_results of them) to
+   values that are visible in `into` and *changed, or leaves *changed false to have the node copied as it is. A result
+   that nobody reads may stay NULL. What is nested in a changed node is not rebuilt. */
+typedef tn_status (*MutateNodeFn)(Mutator *m, const Node *node, Graph *into, Value *const *operands, Value **results,
+                                  bool *changed);
+struct MutateOp {
+    const char *op;
+    MutateNodeFn fn;
+};
 struct Mutator {
-    /* `operands` are the already rebuilt operands in the graph under construction; sets `results` (n_results of
-       them) to new values and *changed, or leaves *changed false to have the node copied as it is. A result that
-       nobody reads may stay NULL. What is nested in a changed node is not rebuilt. */
-    tn_status (*node)(Mutator *m, const Node *node, Graph *into, Value *const *operands, Value **results,
-                      bool *changed);
+    const struct MutateOp *ops; /* ends with a NULL op */
+    MutateNodeFn node;          /* default for ops that are not in the table */
+    MutateNodeFn constant;      /* Const nodes; NULL: like other nodes */
+    /* *value is the new graph's input; readers get what it is set to. */
+    tn_status (*input)(Mutator *m, const Value *input, Value **value);
+    /* `fresh` has all that came of `graph`, outputs included; sets *changed when it adds to it. */
+    tn_status (*graph)(Mutator *m, const Graph *graph, Graph *fresh, bool *changed);
+    /* Of nodes that are copied. */
+    tn_status (*location)(Mutator *m, Str *loc);
+    /* Of inputs and of nodes that are copied, constants excepted, whose data say it; asked once for each type, which is
+       one of `model`, the new one. */
+    tn_status (*type)(Mutator *m, Model *model, const Type **type);
     void *user;
+    uint32_t row; /* while a function of `ops` runs: its place there */
 };
 tn_status mutate_model(Model *model, Mutator *m, Model **out);
 
-/* ---- text (print.c, lex.c, parse.c, dot.c) ------------------------------------------------------------------- */
+/* ---- tokens (lex.c): of the text form, and of rules, which are written in it ---------------------------------- */
+
+typedef enum TokenKind {
+    TOKEN_END = 0, /* punctuation is its own character */
+    TOKEN_NAME = 256,
+    TOKEN_INT, /* without a sign */
+    TOKEN_FLOAT,
+    TOKEN_STRING,  /* text: between the quotes, escapes untouched */
+    TOKEN_VALUE,   /* %name */
+    TOKEN_UNNAMED, /* %17; text: the digits */
+    TOKEN_SYMBOL,  /* @name */
+    TOKEN_ARROW,
+    TOKEN_DOTS,
+    TOKEN_BAD
+} TokenKind;
+
+typedef struct Token {
+    int kind;
+    bool escaped;   /* text holds backslashes */
+    size_t at, end; /* where it stands */
+    Str text;
+    const char *problem; /* of TOKEN_BAD */
+} Token;
+
+/* The token at or after a place, blanks and comments passed over. */
+Token lex(Str source, size_t from);
+/* Undoes escapes; the text is the source's own where there are none. */
+tn_status unescape(Arena *arena, const Token *token, Str *out);
+
+/* ---- text (print.c, parse.c, dot.c) -------------------------------------------------------------------------- */
 
 typedef struct PrintOptions {
     /* Called for constants too big for the text: writes a reference such as @"weights.safetensors:name" to `out`, or

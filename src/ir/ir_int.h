@@ -13,11 +13,20 @@ typedef struct ModelStore {
     Allocator arena_vectors;  /* on the model's arena; freeing does nothing. For the vectors of graphs */
     Map name_next;            /* name -> the next suffix to try for another value of that name */
     uint64_t n_live;          /* nodes made and not erased */
+    uint64_t n_returns;       /* those of them that stand for a graph's outputs */
     const OpSchema *op_const; /* found on first use */
+    VEC(Graph *) loose;       /* graphs that no node held when they came in here, so that ids reach them */
 } ModelStore;
 
 static inline ModelStore *model_store(const Model *model) { return (ModelStore *)model; }
 static inline const Allocator *model_allocator(const Model *model) { return &model->ctx->allocator; }
+/* For copies of whole models: all text of `from`, in a model that has none yet; then text of the one as that of the other,
+   without looking it up. */
+tn_status model_copy_strings(Model *to, const Model *from);
+Str model_same_str(const Model *to, Str s);
+tn_status value_set_same_name(Value *value, Str name); /* of the old model */
+/* Whether the value's name, which is not empty, leads back to it. */
+bool value_owns_name(const Value *value);
 /* Gives up a value's name. */
 void value_drop_name(Value *value);
 
@@ -60,6 +69,12 @@ PtrMapSlot *ptrmap_find(const PtrMap *map, const void *key);
 tn_status ptrmap_set(PtrMap *map, const void *key, void *value);
 void ptrmap_free(PtrMap *map);
 
+/* ---- visit.c ------------------------------------------------------------------------------------------------- */
+
+/* Where the functions of a table by op stand: schema -> row. `whose` is said when there is no such op. */
+tn_status add_op_row(PtrMap *rows, const char *whose, const char *name, size_t row);
+bool find_op_row(const PtrMap *rows, const OpSchema *op, uint32_t *row);
+
 /* ---- walk.c -------------------------------------------------------------------------------------------------- */
 
 /* Goes through a graph and what is nested in it, without recursion. Of each graph: WALK_ENTER, then its nodes, then
@@ -101,10 +116,18 @@ typedef struct Copier {
     Model *to;
     const Allocator *allocator;
     PtrMap values, types, tensors; /* old -> new; a value bound to nothing is there with NULL */
+    Value **by_id;                 /* instead of `values` where a whole model is copied: by the old value's id */
+    size_t n_ids;
     VEC(CopyFrame) stack;
     bool kept_buffers;
     /* Asked for each node before it is copied; sets *done when it bound the results itself. NULL: copies all. */
     tn_status (*node)(void *user, struct Copier *copier, const Node *node, Graph *into, bool *done);
+    /* Others that may be NULL. What an input's readers get; the type of a value; a node's location; a graph that is
+       complete. */
+    tn_status (*input)(void *user, const Value *old, Value **value);
+    tn_status (*type)(void *user, const Value *old, const Type **type);
+    tn_status (*location)(void *user, Str *loc);
+    tn_status (*graph)(void *user, const Graph *old, Graph *graph);
     void *user;
     VEC(Value *) operands; /* scratch */
 } Copier;

@@ -13,7 +13,6 @@ tn_status model_new(Context *ctx, Model **out) {
     arena_init(&model->arena, &ctx->allocator);
     dim_table_init(&model->dims, &model->arena);
     map_init(&model->strings, &ctx->allocator);
-    map_init(&model->value_names, &ctx->allocator);
     map_init(&store->name_next, &ctx->allocator);
     store->arena_vectors = (Allocator){vector_alloc, vector_free, &model->arena};
     Shape unknown = shape_unknown();
@@ -37,24 +36,71 @@ void model_free(Model *model) {
     vec_free(a, &model->tensors);
     vec_free(a, &model->buffers);
     vec_free(a, &model->types);
+    vec_free(a, &model->graphs);
     vec_free(a, &model->metadata);
     mem_free(a, model->type_slots, model->n_type_slots * sizeof *model->type_slots);
     map_free(&model->strings);
-    map_free(&model->value_names);
     map_free(&model_store(model)->name_next);
+    vec_free(a, &model_store(model)->loose);
     dim_table_free(&model->dims);
     arena_free(&model->arena);
     mem_free(a, model, sizeof(ModelStore));
     context_unref(ctx);
 }
 
+/* A name is looked up for its text and for its value at once, so both stand behind one entry. */
+typedef struct Interned {
+    Value *value;  /* that has it as its name */
+    size_t number; /* of its entry, which never moves: no text is ever removed */
+    char text[];
+} Interned;
+
+static Interned *interned_of(Str s) { return (Interned *)(s.s - offsetof(Interned, text)); }
+
+static Interned *interned_new(Model *model, Str s, size_t number) {
+    Interned *fresh = arena_alloc(&model->arena, sizeof *fresh + s.n + 1, alignof(Interned));
+    if (!fresh) return NULL;
+    memcpy(fresh->text, s.s, s.n);
+    fresh->number = number;
+    return fresh;
+}
+
 Str model_str(Model *model, Str s) {
     if (s.n == 0) return STR("");
-    const char *found = map_get(&model->strings, s);
-    if (found) return (Str){found, s.n};
-    char *copy = arena_strndup(&model->arena, s.s, s.n);
-    if (!copy || map_set(&model->strings, (Str){copy, s.n}, copy) != TN_OK) return (Str){NULL, 0};
-    return (Str){copy, s.n};
+    ArenaMark mark = arena_mark(&model->arena);
+    Interned *fresh = interned_new(model, s, model->strings.len);
+    MapEntry *entry = fresh ? map_entry(&model->strings, s) : NULL;
+    if (!entry) return (Str){NULL, 0};
+    if (entry->value) { /* it was there */
+        arena_release(&model->arena, mark);
+        return entry->key;
+    }
+    entry->key = (Str){fresh->text, s.n};
+    entry->value = fresh;
+    return entry->key;
+}
+
+tn_status model_copy_strings(Model *to, const Model *from) {
+    map_free(&to->strings); /* the name of its empty graph */
+    TRY(map_clone(&to->strings, &from->strings));
+    for (size_t i = 0; i < to->strings.len; i++) {
+        MapEntry *entry = &to->strings.entries[i];
+        Interned *fresh = interned_new(to, entry->key, i);
+        if (!fresh) {
+            to->strings.len = i; /* the others are not ours */
+            return TN_OUT_OF_MEMORY;
+        }
+        entry->key.s = fresh->text;
+        entry->value = fresh;
+    }
+    return TN_OK;
+}
+
+Str model_same_str(const Model *to, Str s) { return s.n ? to->strings.entries[interned_of(s)->number].key : STR(""); }
+
+Value *model_value(const Model *model, Str name) {
+    const Interned *found = name.n ? map_get(&model->strings, name) : NULL;
+    return found ? found->value : NULL;
 }
 
 tn_status model_keep(Model *model, Buffer *buffer) {
@@ -74,6 +120,7 @@ tn_status model_tensor(Model *model, Tensor **out) {
 tn_status model_set_metadata(Model *model, Str key, Str value) {
     Str k = model_str(model, key), v = model_str(model, value);
     if (!k.s || !v.s) return TN_OUT_OF_MEMORY;
+    model->state_edits++;
     for (size_t i = 0; i + 1 < model->metadata.len; i += 2) {
         if (model->metadata.data[i].s != k.s) continue;
         model->metadata.data[i + 1] = v;
@@ -91,44 +138,68 @@ Str model_metadata(const Model *model, Str key) {
     return (Str){NULL, 0};
 }
 
+size_t model_node_count(const Model *model) {
+    return (size_t)(model_store(model)->n_live - model_store(model)->n_returns);
+}
+
 static void number_values(Model *model, Value *const *values, size_t n) {
     for (size_t i = 0; i < n; i++) values[i]->id = model->n_values++;
 }
 
-tn_status model_compact_ids(Model *model) {
-    /* First a walk that only looks, so that nothing has changed when memory runs out. */
+static tn_status number_graph(Model *model, Graph *graph, bool only_look) {
     Walk walk;
     WalkEvent event = WALK_ENTER;
-    for (int turn = 0; turn < 2; turn++) {
-        walk_init(&walk, model_allocator(model), model->main);
-        tn_status status = walk_next(&walk, &event);
-        if (turn == 1) model->n_values = model->n_nodes = 0;
-        for (; status == TN_OK && event != WALK_END; status = walk_next(&walk, &event)) {
-            if (turn == 0) continue;
-            if (event == WALK_ENTER) number_values(model, walk.graph->inputs.data, walk.graph->inputs.len);
-            if (event == WALK_BEFORE) walk.node->id = model->n_nodes++;
-            if (event == WALK_BEFORE) number_values(model, walk.node->results, walk.node->n_results);
-            if (event == WALK_LEAVE) walk.graph->ret->id = model->n_nodes++;
-        }
-        walk_free(&walk);
-        if (status != TN_OK) return status;
+    walk_init(&walk, model_allocator(model), graph);
+    tn_status status = walk_next(&walk, &event);
+    for (; status == TN_OK && event != WALK_END; status = walk_next(&walk, &event)) {
+        if (only_look) continue;
+        if (event == WALK_ENTER) number_values(model, walk.graph->inputs.data, walk.graph->inputs.len);
+        if (event == WALK_BEFORE) walk.node->id = model->n_nodes++;
+        if (event == WALK_BEFORE) number_values(model, walk.node->results, walk.node->n_results);
+        if (event == WALK_LEAVE) walk.graph->ret->id = model->n_nodes++;
+    }
+    walk_free(&walk);
+    return status;
+}
+
+static tn_status number_all(Model *model, bool only_look) {
+    ModelStore *store = model_store(model);
+    TRY(number_graph(model, model->main, only_look));
+    for (size_t i = 0; i < store->loose.len; i++) {
+        Graph *graph = store->loose.data[i];
+        if (!graph->owner && graph_is_alive(graph)) TRY(number_graph(model, graph, only_look));
     }
     return TN_OK;
 }
 
+/* First a walk that only looks, so that nothing has changed when memory runs out. */
+tn_status model_compact_ids(Model *model) {
+    TRY(number_all(model, true));
+    model->n_values = model->n_nodes = 0;
+    return number_all(model, false);
+}
+
 /* ---- names of values ----------------------------------------------------------------------------------------- */
 
+bool value_owns_name(const Value *value) { return interned_of(value->name)->value == value; }
+
 void value_drop_name(Value *value) {
-    Model *model = value->graph->model;
-    if (value->name.n && map_get(&model->value_names, value->name) == value)
-        map_remove(&model->value_names, value->name);
+    if (value->name.n && interned_of(value->name)->value == value) interned_of(value->name)->value = NULL;
     value->name = (Str){NULL, 0};
 }
 
-static tn_status take_name(Value *value, Str interned) {
-    TRY(map_set(&value->graph->model->value_names, interned, value));
+static void take_name(Value *value, Str interned) {
     value_drop_name(value);
+    interned_of(interned)->value = value;
     value->name = interned;
+    value->graph->model->state_edits++;
+}
+
+tn_status value_set_same_name(Value *value, Str name) {
+    if (name.n == 0) return TN_OK;
+    Str same = model_same_str(value->graph->model, name);
+    if (interned_of(same)->value) return value_set_name(value, same);
+    take_name(value, same);
     return TN_OK;
 }
 
@@ -145,14 +216,15 @@ static tn_status take_suffixed_name(Value *value, Str base) {
         text_put(&text, base.s, base.n);
         text_printf(&text, "_%zu", (size_t)++n);
         candidate = (Str){text.s, text.n};
-    } while (text.status == TN_OK && map_get(&model->value_names, candidate));
+    } while (text.status == TN_OK && model_value(model, candidate));
     tn_status status = text.status;
     if (status == TN_OK) {
         candidate = model_str(model, candidate);
         status = candidate.s ? map_set(next, base, (void *)n) : TN_OUT_OF_MEMORY;
     }
     text_free(&text);
-    return status == TN_OK ? take_name(value, candidate) : status;
+    if (status == TN_OK) take_name(value, candidate);
+    return status;
 }
 
 tn_status value_set_name(Value *value, Str name) {
@@ -164,6 +236,7 @@ tn_status value_set_name(Value *value, Str name) {
     }
     Str interned = model_str(model, name);
     if (!interned.s) return TN_OUT_OF_MEMORY;
-    if (!map_get(&model->value_names, interned)) return take_name(value, interned);
-    return take_suffixed_name(value, interned);
+    if (interned_of(interned)->value) return take_suffixed_name(value, interned);
+    take_name(value, interned);
+    return TN_OK;
 }

@@ -5,6 +5,7 @@
 /* ---- use lists ----------------------------------------------------------------------------------------------- */
 
 static void use_link(Use *use, Value *value) {
+    use->user->graph->model->structure_edits++;
     use->value = value;
     use->prev = NULL;
     use->next = value ? value->uses : NULL;
@@ -15,6 +16,7 @@ static void use_link(Use *use, Value *value) {
 
 static void use_unlink(Use *use) {
     if (!use->value) return;
+    use->value->graph->model->structure_edits++;
     if (use->prev) use->prev->next = use->next;
     else use->value->uses = use->next;
     if (use->next) use->next->prev = use->prev;
@@ -34,6 +36,7 @@ static void use_move(Use *to, const Use *from) {
 void value_replace(Value *old, Value *with) {
     Use *first = old->uses, *last = NULL;
     if (old == with || !first) return;
+    old->graph->model->structure_edits++;
     for (Use *use = first; use; use = use->next) {
         use->value = with;
         last = use;
@@ -42,6 +45,23 @@ void value_replace(Value *old, Value *with) {
     if (with->uses) with->uses->prev = last;
     with->uses = first;
     old->uses = NULL;
+}
+
+/* The numbers that a random node draws follow from its name, or from its result's where it has none. */
+static bool draws_by_name(const Value *v) { return v->def && v->def->op->flags & OP_RANDOM && v->def->loc.n == 0; }
+
+tn_status value_take_over(Value *old, Value *with) {
+    value_replace(old, with);
+    if (with->name.n > 0 || old->name.n == 0 || draws_by_name(with)) return TN_OK;
+    Str name = old->name;
+    value_drop_name(old);
+    return value_set_name(with, name);
+}
+
+void value_set_type(Value *value, const Type *type) {
+    if (value->type == type) return;
+    value->type = type;
+    value->graph->model->state_edits++;
 }
 
 bool value_has_one_use(const Value *value) { return value->uses && !value->uses->next; }
@@ -161,6 +181,7 @@ static void link_between(Node *node, Node *prev, Node *next) {
     if (next) next->prev = node;
     else graph->last = node;
     graph->n_nodes++;
+    graph->model->structure_edits++;
     order_assign(node);
 }
 
@@ -171,6 +192,7 @@ static void unlink_node(Node *node) {
     if (node->next) node->next->prev = node->prev;
     else graph->last = node->prev;
     graph->n_nodes--;
+    graph->model->structure_edits++;
     node->prev = node->next = NULL;
     node->order = 0;
 }
@@ -185,8 +207,10 @@ void node_insert_before(Node *node, Node *place) {
 }
 
 void node_move_before(Node *node, Node *place) {
-    if (node == place || node->next == place) return;
+    if (node == place || (node->next == place && node->graph == place->graph)) return;
     unlink_node(node);
+    node->graph = place->graph;
+    for (uint32_t i = 0; i < node->n_results; i++) node->results[i]->graph = place->graph;
     node_insert_before(node, place);
 }
 
@@ -204,14 +228,12 @@ static Node *bury_graph(Graph *graph, Node *list) {
 }
 
 /* A list instead of recursion, and links that are there already instead of memory: this cannot fail. */
-void node_erase(Node *node) {
-    ModelStore *store = model_store(node->graph->model);
-    for (uint32_t i = 0; i < node->n_results; i++) assert(!node->results[i]->uses);
-    if (node->order) unlink_node(node);
-    for (Node *list = node; list;) {
+static void bury(ModelStore *store, Node *list) {
+    while (list) {
         Node *dead = list;
         list = dead->next;
         node_truncate_operands(dead, 0);
+        if (dead->op == &op_return) store->n_returns--;
         for (uint32_t i = 0; i < dead->n_results; i++) value_drop_name(dead->results[i]);
         uint32_t attr = 0;
         size_t item = 0;
@@ -222,6 +244,18 @@ void node_erase(Node *node) {
         dead->order = 0;
         store->n_live--;
     }
+}
+
+void node_erase(Node *node) {
+    for (uint32_t i = 0; i < node->n_results; i++) assert(!node->results[i]->uses);
+    if (node->order) unlink_node(node);
+    bury(model_store(node->graph->model), node);
+}
+
+void graph_erase(Graph *graph) {
+    assert(!graph->owner);
+    graph->model->structure_edits++;
+    bury(model_store(graph->model), bury_graph(graph, NULL));
 }
 
 /* ---- constants and messages ---------------------------------------------------------------------------------- */

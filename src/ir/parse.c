@@ -136,7 +136,7 @@ static tn_status parse_value_name(Parser *p, Pending *name) {
 }
 
 static Value *lookup(const Parser *p, const Pending *name) {
-    return map_get(name->unnamed ? &p->numbers : &p->model->value_names, name->name);
+    return name->unnamed ? map_get(&p->numbers, name->name) : model_value(p->model, name->name);
 }
 
 static tn_status bind(Parser *p, const Pending *name, Value *value) {
@@ -151,9 +151,9 @@ static void suggest_value(Parser *p, Str wrong) {
     enum { TRIED = 1000 };
     const char *names[TRIED];
     size_t n = 0;
-    const Map *map = &p->model->value_names;
+    const Map *map = &p->model->strings;
     for (size_t i = map->len; i-- > 0 && n < TRIED;) {
-        if (!map->entries[i].value) continue;
+        if (!map->entries[i].value || !model_value(p->model, map->entries[i].key)) continue;
         names[n] = arena_strndup(&p->scratch, map->entries[i].key.s, map->entries[i].key.n);
         if (!names[n++]) return;
     }
@@ -500,6 +500,20 @@ static void parser_free(Parser *p) {
     vec_free(p->allocator, &p->types);
     vec_free(p->allocator, &p->dims);
     vec_free(p->allocator, &p->dim_ops);
+}
+
+tn_status type_parse(Model *model, Str text, const Type **out) {
+    Parser p = {.ctx = model->ctx, .allocator = &model->ctx->allocator, .model = model, .source = text};
+    p.file = STR("<type>");
+    arena_init(&p.scratch, p.allocator);
+    map_init(&p.numbers, p.allocator);
+    locale_t before = text_locale_enter();
+    advance(&p);
+    tn_status status = parse_type(&p, out);
+    if (status == TN_OK && p.token.kind != TOKEN_END) status = parse_expected(&p, "the end of the type");
+    text_locale_leave(before);
+    parser_free(&p);
+    return status;
 }
 
 tn_status model_parse(Context *ctx, Str text, const ParseOptions *options, Str file, Model **out) {

@@ -43,35 +43,6 @@ tn_dtype complex_part(tn_dtype dtype);
 void print_tensor(const Tensor *t, Text *out);
 void print_shape_of(const Tensor *t, Text *out); /* f32[2,3] */
 
-/* ---- tokens (lex.c) -------------------------------------------------------------------------------------------- */
-
-typedef enum TokenKind {
-    TOKEN_END = 0, /* punctuation is its own character */
-    TOKEN_NAME = 256,
-    TOKEN_INT, /* without a sign */
-    TOKEN_FLOAT,
-    TOKEN_STRING,  /* text: between the quotes, escapes untouched */
-    TOKEN_VALUE,   /* %name */
-    TOKEN_UNNAMED, /* %17; text: the digits */
-    TOKEN_SYMBOL,  /* @name */
-    TOKEN_ARROW,
-    TOKEN_DOTS,
-    TOKEN_BAD
-} TokenKind;
-
-typedef struct Token {
-    int kind;
-    bool escaped;   /* text holds backslashes */
-    size_t at, end; /* where it stands */
-    Str text;
-    const char *problem; /* of TOKEN_BAD */
-} Token;
-
-/* The token at or after a place, blanks and comments passed over. */
-Token lex(Str source, size_t from);
-/* Undoes escapes; the text is the source's own where there are none. */
-tn_status unescape(Arena *arena, const Token *token, Str *out);
-
 /* ---- the parser (parse.c, parse_literal.c, parse_type.c, parse_attr.c) ------------------------------------------- */
 
 /* A result or an output whose name is bound once what it names is complete. */

@@ -32,9 +32,29 @@ static tn_status check_value(Verifier *v, const Value *value, const Graph *graph
         return BROKEN(blame, "\"%s\" has the id %u, which is out of range or another value's", name, value->id);
     v->values[value->id] = value;
     if (!value->type) return BROKEN(blame, "\"%s\" has no type", name);
-    if (value->name.n && map_get(&v->model->value_names, value->name) != value)
-        return BROKEN(blame, "the name \"%s\" is another value's too", name);
+    if (value->name.n && !value_owns_name(value)) return BROKEN(blame, "the name \"%s\" is another value's too", name);
     return TN_OK;
+}
+
+/* A reading across the border of a graph that must not read what is around it. */
+static tn_status check_capture(const Node *node, size_t i, const Value *value) {
+    const Graph *graph = node->graph;
+    while (graph && graph != value->graph && !graph_is_closed(graph)) graph = graph_around(graph);
+    if (!graph || graph == value->graph) return TN_OK;
+    return BROKEN(node, "operand %zu, \"%s\", comes from outside of the graph of a %s, which must get it as an operand",
+                  i, name_of(value), graph->owner->op->name);
+}
+
+/* The node reads a value of the model, but is not part of it: it was never put into its graph, or no node holds that. */
+static tn_status outside(const Node *user, const Value *value) {
+    const Graph *graph = user->graph;
+    while (graph && graph->owner) graph = graph->owner->graph;
+    if (!graph || !graph->outer)
+        return BROKEN(user, "the node reads \"%s\" but stands in no graph of the model", name_of(value));
+    return BROKEN(user,
+                  "the node reads \"%s\", but no node holds the graph \"%s\" that it stands in; make it an attribute "
+                  "of a node, or erase it",
+                  name_of(value), graph->name.s);
 }
 
 /* Each listed reading is an operand of a living node; that the counts agree in the end is the other direction. */
@@ -43,10 +63,11 @@ static tn_status check_uses(Verifier *v, const Value *value) {
     const Use *prev = NULL;
     for (const Use *use = value->uses; use; prev = use, use = use->next) {
         const Node *user = use->user;
-        if (use->value != value || use->prev != prev || !user || ++v->n_uses > v->n_operands)
+        if (use->value != value || use->prev != prev || !user)
             return BROKEN(blame, "the list of readings of \"%s\" is broken", name_of(value));
-        if (user->id >= v->model->n_nodes || v->nodes[user->id] != user)
-            return BROKEN(user, "the node reads \"%s\" but stands in no graph of the model", name_of(value));
+        if (user->id >= v->model->n_nodes || v->nodes[user->id] != user) return outside(user, value);
+        if (++v->n_uses > v->n_operands)
+            return BROKEN(blame, "the list of readings of \"%s\" is broken", name_of(value));
         if (use < user->operands || use >= user->operands + user->n_operands)
             return BROKEN(user, "the list of readings of \"%s\" names an operand that the node does not have",
                           name_of(value));
@@ -76,6 +97,7 @@ static tn_status check_operands(Verifier *v, const Node *node) {
         v->n_operands++;
         if (value->id >= v->model->n_values || v->visible[value->id] != value)
             return invisible(node, node->graph, i, value);
+        if (value->graph != node->graph) TRY(check_capture(node, i, value));
     }
     return TN_OK;
 }

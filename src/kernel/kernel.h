@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel is. The table kernels.def names them; a backend's file fills a KernelDesc. A node gets the first kernel
-   of its op, by priority, that matches; every op ends its list in the reference kernel. */
+/* What a kernel is. The table kernels.def names them; a backend's file fills a KernelDesc; plug-ins add theirs. A node
+   gets the first kernel of its op, by priority, that matches; every op ends its list in the reference kernel. */
 #ifndef TENON_KERNEL_KERNEL_H
 #define TENON_KERNEL_KERNEL_H
 
@@ -21,6 +21,7 @@ typedef struct KernelQuery {
     int n_in, n_out;
     const Tensor *const *in; /* shapes, strides; data for constants only. NULL: absent */
     const Tensor *out;
+    const struct KernelDesc *kernel; /* that is asked, or was picked; set by kernel_pick */
 } KernelQuery;
 
 /* What `prepare` made of a node once (packed weights, tables): owned by the program, read-only while it runs. */
@@ -52,7 +53,19 @@ typedef struct KernelDesc {
 
 /* The table, by priority. */
 const KernelDesc *const *kernel_table(size_t *n);
+/* Whether some kernel there may run this op. "fc" and the like are no ops: false. */
+bool kernel_exists(const char *op, const char *target, tn_dtype precision);
+const char *target_name(Target target); /* "cpu" */
 /* The first that matches; TN_UNSUPPORTED naming the op when none does. `target` TARGET_ANY: any. */
-tn_status kernel_pick(const KernelQuery *q, Target target, const KernelDesc **out);
+tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out);
+/* Whether it is of this op, not of any. */
+bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op);
+
+/* The table of now and `n` more kernels, which must stay, before those of the same priority; picked once it is published.
+   One thread at a time. */
+typedef struct KernelTable KernelTable;
+tn_status kernel_table_extend(const KernelDesc *const *more, size_t n, KernelTable **out);
+void kernel_table_publish(KernelTable *table);
+void kernel_table_discard(KernelTable *table); /* one that was not published; NULL is ignored */
 
 #endif

@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kernels: kernels.def's rows as pointers, tried by priority. */
+/* The table of kernels: kernels.def's rows as pointers, and those that plug-ins add, tried by priority. */
 #include "kernel/kernel.h"
+
+#include <stddef.h>
 
 #define KERNEL(id) extern const KernelDesc kernel_##id;
 #include "kernel/kernels.def"
 #undef KERNEL
 
 /* By descending priority; a unit test holds the rows to it. */
-static const KernelDesc *const table[] = {
+static const KernelDesc *const built_in[] = {
 #define KERNEL(id) &kernel_##id,
 #include "kernel/kernels.def"
 #undef KERNEL
 };
 
+/* A table is never changed once it is published, nor freed: whoever picks a kernel needs no lock. */
+struct KernelTable {
+    const KernelDesc *const *rows;
+    size_t n;
+    KernelTable *before;
+};
+static KernelTable first = {built_in, sizeof built_in / sizeof *built_in, NULL};
+static _Atomic(KernelTable *) current = &first;
+
+static const KernelTable *table_now(void) { return atomic_load_explicit(&current, memory_order_acquire); }
+
 const KernelDesc *const *kernel_table(size_t *n) {
-    *n = sizeof table / sizeof *table;
-    return table;
+    const KernelTable *table = table_now();
+    *n = table->n;
+    return table->rows;
 }
 
 static bool is_named(const OpSchema *op, const char *name) {
@@ -25,9 +39,12 @@ static bool is_named(const OpSchema *op, const char *name) {
     return strcmp(op->name, dot ? dot + 1 : name) == 0 && strlen(domain) == n && memcmp(domain, name, n) == 0;
 }
 
-tn_status kernel_pick(const KernelQuery *q, Target target, const KernelDesc **out) {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const KernelDesc *k = table[i];
+bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op) { return kernel->op && is_named(op, kernel->op); }
+
+tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out) {
+    const KernelTable *table = table_now();
+    for (size_t i = 0; i < table->n; i++) {
+        const KernelDesc *k = q->kernel = table->rows[i];
         if (target != TARGET_ANY && k->place.target != TARGET_ANY && k->place.target != target) continue;
         if (k->op && !is_named(q->node->op, k->op)) continue;
         if (k->match && !k->match(q)) continue;
@@ -35,4 +52,53 @@ tn_status kernel_pick(const KernelQuery *q, Target target, const KernelDesc **ou
         return TN_OK;
     }
     return fail(TN_UNSUPPORTED, "no kernel runs this op");
+}
+
+const char *target_name(Target target) {
+    static const char *const names[] = {"any", "reference", "cpu"};
+    return names[target];
+}
+
+static const OpSchema *op_of_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return op_find((Str){name, dot ? (size_t)(dot - name) : 0}, str_of(dot ? dot + 1 : name));
+}
+
+bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
+    const OpSchema *op = op_of_name(name);
+    const KernelTable *table = table_now();
+    for (size_t i = 0; op && i < table->n; i++) {
+        const KernelDesc *k = table->rows[i];
+        bool here = k->place.target == TARGET_ANY || strcmp(target_name(k->place.target), target) == 0;
+        bool fits = !k->place.precision || !precision || k->place.precision == precision;
+        if (here && fits && (k->op ? is_named(op, k->op) : op->reference != NULL)) return true;
+    }
+    return false;
+}
+
+/* ---- adding -------------------------------------------------------------------------------------------------- */
+
+tn_status kernel_table_extend(const KernelDesc *const *more, size_t n, KernelTable **out) {
+    KernelTable *before = (KernelTable *)table_now();
+    size_t size = sizeof *before + (before->n + n) * sizeof *before->rows;
+    KernelTable *table = mem_alloc(&allocator_default, size, alignof(max_align_t));
+    if (!table) return TN_OUT_OF_MEMORY;
+    const KernelDesc **rows = (const KernelDesc **)(table + 1);
+    memcpy(rows, before->rows, before->n * sizeof *rows);
+    *table = (KernelTable){rows, before->n, before};
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        while (at < table->n && rows[at]->priority > more[i]->priority) at++;
+        memmove(&rows[at + 1], &rows[at], (table->n - at) * sizeof *rows);
+        rows[at] = more[i];
+        table->n++;
+    }
+    *out = table;
+    return TN_OK;
+}
+
+void kernel_table_publish(KernelTable *table) { atomic_store_explicit(&current, table, memory_order_release); }
+
+void kernel_table_discard(KernelTable *table) {
+    if (table) mem_free(&allocator_default, table, sizeof *table + table->n * sizeof *table->rows);
 }

@@ -99,6 +99,7 @@ bool frame_fits(const Frame *f, const Tensor *inputs, const Tensor *captures) {
     return true;
 }
 
+/* What the plan will be for. */
 static tn_status sign(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Allocator *a = &f->runner->ctx->allocator;
     size_t n_in = f->program->inputs.len, n = n_in + f->program->captures.len;
@@ -109,7 +110,6 @@ static tn_status sign(Frame *f, const Tensor *inputs, const Tensor *captures) {
         f->signature.data[i].buffer = NULL;
     }
     f->signature.len = n;
-    f->planned = true;
     return TN_OK;
 }
 
@@ -121,7 +121,7 @@ static void set_given(Frame *f, int32_t s, const Tensor *t) {
     f->state[s] = (SlotState){.known = true, .home = HOME_INPUT, .root = s};
 }
 
-tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
+tn_status frame_choose(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Program *p = f->program;
     f->planned = false;
     for (size_t i = 0; i < f->segments.len; i++) f->segments.data[i].planned = false;
@@ -135,8 +135,19 @@ tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
     }
     for (size_t i = 0; i < p->inputs.len; i++) set_given(f, p->inputs.data[i], &inputs[i]);
     for (size_t i = 0; i < p->captures.len; i++) set_given(f, p->captures.data[i], &captures[i]);
-    if (p->instrs.len > 0) TRY(segment_plan(f, 0));
+    if (p->instrs.len > 0) TRY(segment_choose(f, 0));
     return sign(f, inputs, captures);
+}
+
+tn_status frame_place(Frame *f) {
+    if (f->program->instrs.len > 0) TRY(segment_place(f, 0));
+    f->planned = true;
+    return TN_OK;
+}
+
+tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
+    TRY(frame_choose(f, inputs, captures));
+    return frame_place(f);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */

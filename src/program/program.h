@@ -125,7 +125,10 @@ tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *re
 tn_status frame_new(const Program *program, Runner *runner, Memory *memory /* NULL: its own */, Frame **out);
 void frame_free(Frame *frame); /* NULL is ignored */
 
-/* Plans the first segment for these inputs (dims and strides; NULL data). */
+/* Plans the first segment for these inputs (dims and strides; NULL data): what each instruction does, then where its
+   results lie. frame_plan is both. */
+tn_status frame_choose(Frame *frame, const Tensor *inputs, const Tensor *captures);
+tn_status frame_place(Frame *frame);
 tn_status frame_plan(Frame *frame, const Tensor *inputs, const Tensor *captures);
 /* Whether the frame is planned for inputs like these. */
 bool frame_fits(const Frame *frame, const Tensor *inputs, const Tensor *captures);

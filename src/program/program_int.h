@@ -39,6 +39,9 @@ typedef struct Assumption {
 /* What is computed from run-time contents while planning: shape arithmetic, no more. */
 #define FOLD_ELEMENTS 64
 
+/* What its instructions do; then where results lie. segment_plan is both. */
+tn_status segment_choose(Frame *f, size_t k);
+tn_status segment_place(Frame *f, size_t k);
 tn_status segment_plan(Frame *f, size_t k);
 /* Whether what the plan assumed still holds. */
 bool segment_holds(const Frame *f, size_t segment);

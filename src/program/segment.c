@@ -434,7 +434,7 @@ static tn_status plan_all(Planning *p) {
     }
     if (i == p->seg->start && i < n && p->index > 0) return fail(TN_INTERNAL, "instruction %d waits for itself", i);
     p->seg->end = i;
-    return place_memory(p);
+    return TN_OK;
 }
 
 static void forget(Frame *f, int32_t start) {
@@ -449,13 +449,14 @@ static void forget(Frame *f, int32_t start) {
     }
 }
 
-tn_status segment_plan(Frame *f, size_t k) {
+tn_status segment_choose(Frame *f, size_t k) {
     const Allocator *a = &f->runner->ctx->allocator;
     if (f->segments.len == k) {
         TRY(vec_push(a, &f->segments, (Segment){0}));
         arena_init(&f->segments.data[k].arena, a);
     }
     Segment *seg = &f->segments.data[k];
+    seg->planned = false;
     seg->start = k > 0 ? f->segments.data[k - 1].end : 0;
     forget(f, seg->start);
     arena_reset(&seg->arena);
@@ -465,6 +466,20 @@ tn_status segment_plan(Frame *f, size_t k) {
     arena_release(p.scratch, mark);
     seg->assumptions = p.assumptions.data;
     seg->n_assumptions = p.assumptions.len;
+    return status;
+}
+
+tn_status segment_place(Frame *f, size_t k) {
+    Segment *seg = &f->segments.data[k];
+    Planning p = {.f = f, .seg = seg, .index = k, .scratch = &f->runner->scratch};
+    ArenaMark mark = arena_mark(p.scratch);
+    tn_status status = place_memory(&p);
+    arena_release(p.scratch, mark);
     seg->planned = status == TN_OK;
     return status;
+}
+
+tn_status segment_plan(Frame *f, size_t k) {
+    TRY(segment_choose(f, k));
+    return segment_place(f, k);
 }

@@ -206,6 +206,43 @@ static void test_erase_nested(void **state) {
     fixture_end(&f);
 }
 
+/* A graph that no node holds yet, or no longer. */
+static void test_loose_graphs(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_begin(&f);
+    Graph *g = f.model->main, *loose, *inner, *taken;
+    Value *x = add_input(g, "x"), *cond;
+    OK(graph_add_input(g, STR("cond"), vector_type(f.model, TN_BOOL, 1), &cond));
+    OK(graph_new_nested(g, STR("loose"), &loose));
+    OK(graph_new_nested(loose, STR("inner"), &inner));
+    assert_int_equal(graph_depth(inner), 2);
+    assert_true(value_visible_in(x, inner));
+    OK(model_verify(f.model)); /* it reads nothing of the model yet */
+    Value *i = add_node(inner, "Relu", x, NULL, "i");
+    assert_int_equal(model_verify(f.model), TN_INVALID_MODEL);
+    assert_says("no node holds the graph \"inner\"");
+    graph_erase(inner);
+    assert_false(graph_is_alive(inner));
+    assert_null(i->def->graph);
+    assert_int_equal(count_uses(x), 0);
+    OK(model_verify(f.model));
+    /* Numbers given anew reach it, so that it can be held afterwards. */
+    OK(graph_add_output(loose, add_node(loose, "Relu", x, NULL, "i"), STR("r")));
+    OK(model_compact_ids(f.model));
+    Node *node = add_if(g, cond, "y");
+    OK(graph_add_output(attr_graph(node, "else_branch"), x, STR("r")));
+    OK(node_take_graph(node, STR("then_branch"), &taken));
+    assert_ptr_equal(taken->outer, g);
+    graph_erase(taken);
+    assert_int_equal(node_take_graph(node, STR("then_branch"), &taken), TN_NOT_FOUND);
+    OK(node_set_graph(node, "then_branch", loose));
+    OK(model_verify(f.model));
+    OK(model_compact_ids(f.model));
+    OK(model_verify(f.model));
+    fixture_end(&f);
+}
+
 static void test_model_parts(void **state) {
     (void)state;
     Fixture f;
@@ -238,7 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uses),         cmocka_unit_test(test_many_operands), cmocka_unit_test(test_order),
         cmocka_unit_test(test_names),        cmocka_unit_test(test_attributes),    cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_erase_nested), cmocka_unit_test(test_model_parts),
+        cmocka_unit_test(test_erase_nested), cmocka_unit_test(test_loose_graphs),  cmocka_unit_test(test_model_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,7 +192,7 @@ static void test_meaning(void **state) {
     assert_int_equal(q->layout->block, 16);
     assert_int_equal(q->quant->zeros[1], 2);
     assert_true(str_equal(model_metadata(model, STR("custom key")), STR("v\n\x01\xc3\xa9")));
-    Value *c1 = map_get(&model->value_names, STR("c1"));
+    Value *c1 = model_value(model, STR("c1"));
     assert_true(str_equal(c1->def->loc, STR("features.0.0")));
     assert_int_equal(c1->type->shape.rank, 8);
     model_free(model);
@@ -464,13 +464,13 @@ static void test_fragment(void **state) {
                         "If(%c) {else_branch = graph () -> (%a) {\n}, then_branch = graph () -> (%t) {\n"
                         "  %0: f32[] = Const {data = f32 1.0}\n  %t = Add(%b2, %0)\n}}\n");
     text.n = 0;
-    OK(value_print(map_get(&model->value_names, STR("t")), &in_full, &text));
+    OK(value_print(model_value(model, STR("t")), &in_full, &text));
     assert_string_equal(text.s, "free_var %b2\n%0: f32[] = Const {data = f32 1.0}\nAdd(%b2, %0)\n");
     text.n = 0;
-    OK(value_print(map_get(&model->value_names, STR("b")), &in_full, &text));
+    OK(value_print(model_value(model, STR("b")), &in_full, &text));
     assert_string_equal(text.s, "free_var %x: f32[4]\n%a = Relu(%x)\n%b, %b2 = Split(%a) {axis=0}\n%b\n");
     text.n = 0;
-    OK(value_print(map_get(&model->value_names, STR("x")), &in_full, &text));
+    OK(value_print(model_value(model, STR("x")), &in_full, &text));
     assert_string_equal(text.s, "free_var %x: f32[4]\n%x\n");
     text.n = 0;
     OK(node_print(model->main->last, NULL, &text));

@@ -59,6 +59,7 @@ static tn_status on_input(Visitor *v, Value *value) { return note(v, ">", value-
 static tn_status on_graph(Visitor *v, Graph *graph) { return note(v, "@", graph->name.s), TN_OK; }
 static tn_status on_location(Visitor *v, Str loc) { return note(v, "!", loc.s), TN_OK; }
 static tn_status on_type(Visitor *v, const Type *type) { return note(v, "#", dtype_name(type->dtype)), TN_OK; }
+static tn_status on_op(Visitor *v, const OpSchema *op) { return note(v, ".", op->name), TN_OK; }
 static bool never(Visitor *v, const Node *node) { return (void)v, (void)node, false; }
 
 static void test_visit(void **state) {
@@ -87,6 +88,11 @@ static void test_visit(void **state) {
     Visitor types = {.type = on_type, .user = &t};
     OK(visit_model(s.f.model, &types));
     assert_string_equal(t.text, "#f32:1 #bool:1 #i64:1 #f32:2 #f32:3 #f32:4 #f32:5 ");
+    t.text[0] = 0;
+    Visitor heads = {.node = on_node, .location = on_location, .op = on_op, .type = on_type, .user = &t};
+    OK(visit_value(s.y, &heads));
+    assert_string_equal(
+        t.text, "#bool:1 .If:1 #f32:1 #f32:2 !first:1 .Relu:1 #f32:3 a:2 .Add:1 #f32:4 b:2 .Add:2 #f32:5 i:2 y:1 ");
     t.text[0] = 0;
     t.stop_at = "b";
     assert_int_equal(visit_model(s.f.model, &plain), TN_CANCELLED);
@@ -139,7 +145,7 @@ static void test_visit_erase(void **state) {
 /* ---- cloning and inlining ------------------------------------------------------------------------------------ */
 
 static Value *value_named(const Model *m, const char *name) {
-    Value *value = map_get(&m->value_names, str_of(name));
+    Value *value = model_value(m, str_of(name));
     assert_non_null(value);
     return value;
 }
@@ -256,7 +262,7 @@ static void test_mutate(void **state) {
     assert_string_equal(out->main->inputs.data[0]->name.s, "x");
     model_free(out);
     change.give_nothing = true;
-    assert_int_equal(mutate_model(s.f.model, &m, &out), TN_INTERNAL);
+    assert_int_equal(mutate_model(s.f.model, &m, &out), TN_INVALID_ARGUMENT);
     assert_says("node \"b\" (Add)");
     fixture_end(&s.f);
 }
