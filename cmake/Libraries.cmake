@@ -49,6 +49,21 @@ foreach(library tenon_shared tenon_static)
         $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 
+# For what loads plug-ins: they may call any public function, so none may be left out of an archive because the program
+# itself does not call it.
+function(tenon_all_of_it target)
+    target_link_options(${target} PRIVATE -Wl,--whole-archive "$<TARGET_FILE:tenon_static>" -Wl,--no-whole-archive)
+    add_dependencies(${target} tenon_static)
+endfunction()
+
+# A plug-in: a shared object by its plain name in a folder. Its sources see the public headers.
+function(tenon_plugin name folder)
+    add_library(plugin_${name} MODULE ${ARGN})
+    target_include_directories(plugin_${name} PRIVATE "${CMAKE_SOURCE_DIR}/include")
+    set_target_properties(plugin_${name} PROPERTIES
+        PREFIX "" OUTPUT_NAME ${name} SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${folder}")
+endfunction()
+
 # Each public header must compile on its own.
 file(GLOB public_headers RELATIVE "${CMAKE_SOURCE_DIR}/include" CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/include/tenon/*.h")
 set(header_checks)

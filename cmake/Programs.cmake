@@ -8,6 +8,7 @@ if(cli_sources)
         tenon_static PkgConfig::POPT PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG PkgConfig::ZIP PkgConfig::ZLIB)
     # Plug-ins that the command loads find the library's functions in the command itself.
     set_target_properties(tenon_cli PROPERTIES OUTPUT_NAME tenon ENABLE_EXPORTS ON)
+    tenon_all_of_it(tenon_cli)
 endif()
 
 # examples/name.c and examples/name/*.c both become examples/name in the build folder.
@@ -18,7 +19,15 @@ function(tenon_example name)
         OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/examples")
 endfunction()
 
+# examples/plugin/name.c becomes examples/name.so: not linked to the library, loaded by whoever holds it.
+file(GLOB example_plugins CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/examples/plugin/*.c")
+foreach(source ${example_plugins})
+    get_filename_component(name "${source}" NAME_WE)
+    tenon_plugin(${name} "${CMAKE_BINARY_DIR}/examples" "${source}")
+endforeach()
+
 file(GLOB examples CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/examples/*.c" "${CMAKE_SOURCE_DIR}/examples/*/*.c")
+list(FILTER examples EXCLUDE REGEX "/examples/plugin/")
 set(example_folders)
 foreach(source ${examples})
     get_filename_component(folder "${source}" DIRECTORY)

@@ -31,8 +31,11 @@ set_target_properties(tenon_python PROPERTIES PREFIX "" OUTPUT_NAME "_tenon" SUF
 target_include_directories(tenon_python SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
 target_compile_options(tenon_python PRIVATE -Wno-missing-field-initializers)
 target_link_libraries(tenon_python PRIVATE tenon_static)
-# Nothing of the library shows but what Python asks for.
-target_link_options(tenon_python PRIVATE -Wl,--exclude-libs,ALL)
+# Nothing shows but what Python asks for and, for plug-ins, the public functions. The module itself calls its own, whatever
+# else the process has loaded.
+target_link_options(tenon_python PRIVATE "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/python.map" -Wl,-Bsymbolic)
+set_target_properties(tenon_python PROPERTIES LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/python.map")
+tenon_all_of_it(tenon_python)
 
 set(package "${CMAKE_SOURCE_DIR}/python/tenonrt")
 file(GLOB_RECURSE package_files RELATIVE "${package}" CONFIGURE_DEPENDS

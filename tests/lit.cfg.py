@@ -49,3 +49,5 @@ for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "TENON_BUILD")
         config.environment[variable] = os.environ[variable]
 config.substitutions.append(("%root", root))
 config.substitutions.append(("%data", os.path.join(root, "tests", "data")))
+config.substitutions.append(("%plugins", os.path.join(build, "tests", "plugins")))
+config.substitutions.append(("%examples", os.path.join(build, "examples")))

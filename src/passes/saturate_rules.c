@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* saturate-rules: the rules without greed. What a rule replaces is kept beside it, so that no order of rules can hide the
+   cheapest graph; that one is taken at the end. */
+#include "pass/pass.h"
+#include "rewrite/rewrite.h"
+
+static bool may_change(void *user, const Rule *rule, const Node *root) {
+    (void)rule, (void)root;
+    return pass_may_change(user);
+}
+
+static tn_status collect(PassRun *run, const Rule ***rules, size_t *n) {
+    const RuleSet *const *sets;
+    size_t n_sets, all = 0;
+    TRY(rules_library(run->scratch, &sets, &n_sets));
+    for (size_t i = 0; i < n_sets; i++) all += rules_count(sets[i]);
+    *rules = arena_array(run->scratch, const Rule *, all + 1);
+    *n = 0;
+    if (!*rules) return TN_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n_sets; i++)
+        for (size_t k = 0; k < rules_count(sets[i]); k++) (*rules)[(*n)++] = rules_at(sets[i], k);
+    return TN_OK;
+}
+
+static tn_status tell(PassRun *run, const SaturateResult *r) {
+    log_message(run->ctx, TN_LOG_INFO,
+                "saturation stopped (%s) after %d iterations with %zu nodes; modelled cost %.0f ns, before %.0f ns",
+                r->stopped, r->iterations, r->nodes, r->cost_after, r->cost_before);
+    TRY(pass_count(run, "iterations", r->iterations));
+    TRY(pass_count(run, "nodes tried", (int64_t)r->nodes));
+    TRY(pass_count(run, "rules applied", (int64_t)r->applied));
+    TRY(pass_count(run, "ns saved", (int64_t)(r->cost_before - r->cost_after)));
+    return pass_count(run, r->stopped, 1);
+}
+
+static tn_status run(PassRun *run, Graph *graph) {
+    const Rule **rules;
+    size_t n;
+    Matcher *matcher;
+    SaturateResult result;
+    int64_t ms = pass_int(run, "max-ms");
+    SaturateLimits limits = {.max_nodes = (size_t)pass_int(run, "max-nodes") + 2 * graph->n_nodes,
+                             .max_iterations = (int)pass_int(run, "max-iterations"),
+                             .max_matches = (size_t)pass_int(run, "max-matches"),
+                             .max_ns = ms > 0 ? (uint64_t)ms * 1000000u : 0};
+    RewriteHooks hooks = {.may_change = may_change, .user = run};
+    if (pass_int(run, "max-nodes") < 0 || limits.max_iterations < 0 || pass_int(run, "max-matches") < 0)
+        return fail(TN_INVALID_ARGUMENT, "limits cannot be negative");
+    TRY(collect(run, &rules, &n));
+    TRY(matcher_new(&run->ctx->allocator, rules, n, &matcher));
+    tn_status status = saturate_graph(matcher, graph, &hooks, &limits, &result);
+    matcher_free(matcher);
+    return status == TN_OK ? tell(run, &result) : status;
+}
+
+const Pass pass_saturate_rules = {
+    .name = "saturate-rules",
+    .summary = "find the cheapest graph that the rules lead to, in whatever order",
+    .phase = PHASE_PRE_PLACEMENT,
+    .order = 190,
+    .opt_level = 3,
+    .each_graph = true,
+    .keeps = {"infer-shapes"},
+    .options = {{"max-nodes", OPTION_INT, "10000", "nodes of all variants, beside twice those of the graph"},
+                {"max-iterations", OPTION_INT, "12", "rounds over all nodes"},
+                {"max-matches", OPTION_INT, "64", "matches at one node in one round"},
+                {"max-ms", OPTION_INT, "0",
+                 "milliseconds; 0: no limit. With one the outcome may differ from run to run"}},
+    .run = run};

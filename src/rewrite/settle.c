@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constant parts of a right side are computed when the rule is applied: in float64, and rounded once where the rest of the
+   graph reads them, so that folding a few constants into weights costs them no more than that. */
+#include "eval/eval.h"
+#include "rewrite/rewrite_int.h"
+
+/* A part that would take more is left to whoever folds constants, with its budget. */
+enum { MOST_BYTES = 256 << 20 };
+
+typedef struct Settling {
+    const Match *match;
+    Built *built;
+    Context *ctx;
+    Arena arena;
+    Tensor wide[RULE_NODES * 4]; /* by new node: its result in float64 */
+    bool have[RULE_NODES * 4];
+} Settling;
+
+static bool is_wide_enough(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
+
+static int index_of(const Settling *s, const Node *node) {
+    for (size_t i = 0; i < s->built->n; i++)
+        if (s->built->nodes[i] == node) return (int)i;
+    return -1;
+}
+
+/* One result, of a known size, in a type that float64 holds. */
+static bool may_settle(const Node *node) {
+    int64_t count;
+    const Type *type = node->n_results == 1 ? node->results[0]->type : NULL;
+    if (!type || type->kind != TYPE_TENSOR || !is_wide_enough(type->dtype) || !shape_is_known(&type->shape))
+        return false;
+    if (checked_count(type->shape.rank, type->shape.dims, &count) != TN_OK || count > MOST_BYTES / 8) return false;
+    return !value_constant(node->results[0]) && node_is_constant(node) && !(node->op->flags & OP_CONTROL);
+}
+
+static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
+    int64_t k = 0;
+    TRY(tensor_new(s->ctx, TN_F64, t->rank, t->dims, out));
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r); k += r.n)
+        load_f64((double *)out->data + k, t->dtype, t->data, r.offset, r.stride, r.n);
+    return TN_OK;
+}
+
+/* *ok false: some operand is not there in a form that can be read. `fresh` is what has to be released. */
+static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, Tensor *fresh, bool *ok) {
+    const Tensor *t = value_constant(v);
+    int i = v && v->def ? index_of(s, v->def) : -1;
+    *out = NULL;
+    if (!v) return TN_OK;
+    if (!t) {
+        *ok &= i >= 0 && s->have[i];
+        if (*ok) *out = &s->wide[i];
+        return TN_OK;
+    }
+    *ok &= t->kind == TYPE_TENSOR && (t->data || tensor_count(t) == 0);
+    if (!*ok) return TN_OK;
+    *out = t;
+    if (!dtype_is_float(t->dtype)) return TN_OK; /* shapes and axes */
+    *ok = is_wide_enough(t->dtype);
+    if (*ok) TRY(widen(s, t, fresh));
+    *out = fresh;
+    return TN_OK;
+}
+
+/* What cannot be computed in float64 is left as it is. */
+static tn_status compute(Settling *s, size_t i) {
+    const Node *node = s->built->nodes[i];
+    const Tensor *in[OP_MAX_INPUTS];
+    Tensor fresh[OP_MAX_INPUTS] = {{0}};
+    bool ok = node->n_operands <= OP_MAX_INPUTS;
+    tn_status status = TN_OK;
+    for (uint32_t k = 0; ok && k < node->n_operands && status == TN_OK; k++)
+        status = read_operand(s, node->operands[k].value, &in[k], &fresh[k], &ok);
+    if (status == TN_OK && ok) {
+        ok = eval_node(s->ctx, &s->arena, node, in, &s->wide[i]) == TN_OK;
+        if (!ok) diag_clear();
+        s->have[i] = ok && s->wide[i].dtype == TN_F64;
+        if (ok && !s->have[i]) tensor_release(&s->wide[i]);
+    }
+    for (uint32_t k = 0; k < node->n_operands && k < OP_MAX_INPUTS; k++) tensor_release(&fresh[k]);
+    return status;
+}
+
+static bool is_read_beyond(const Settling *s, const Node *node) {
+    const Rule *r = s->match->rule;
+    for (size_t k = 0; k < r->n_values; k++)
+        if (r->replaced[k] >= 0 && s->built->values[r->replaced[k]] == node->results[0]) return true;
+    for (const Use *u = node->results[0]->uses; u; u = u->next) {
+        int reader = index_of(s, u->user);
+        if (reader < 0 || !s->have[reader]) return true;
+    }
+    return false;
+}
+
+/* The node becomes a constant of the type that it had. */
+static tn_status narrow(Settling *s, size_t i) {
+    Node *node = s->built->nodes[i], *constant;
+    Value *old = node->results[0];
+    Model *model = node->graph->model;
+    const Tensor *wide = &s->wide[i];
+    Tensor *payload;
+    TRY(model_tensor(model, &payload));
+    TRY(tensor_new(s->ctx, old->type->dtype, wide->rank, wide->dims, payload));
+    store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
+    TRY(const_new(node->graph, payload, STR(""), &constant));
+    constant->loc = node->loc;
+    node_insert_before(constant, node);
+    value_replace(old, constant->results[0]);
+    for (size_t k = 0; k < RULE_VALUES; k++)
+        if (s->built->values[k] == old) s->built->values[k] = constant->results[0];
+    s->built->nodes[i] = constant;
+    node_erase(node);
+    return TN_OK;
+}
+
+static void drop(Settling *s, size_t i) {
+    size_t behind = --s->built->n - i;
+    node_erase(s->built->nodes[i]);
+    tensor_release(&s->wide[i]);
+    memmove(&s->built->nodes[i], &s->built->nodes[i + 1], behind * sizeof *s->built->nodes);
+    memmove(&s->wide[i], &s->wide[i + 1], behind * sizeof *s->wide);
+    memmove(&s->have[i], &s->have[i + 1], behind * sizeof *s->have);
+    s->wide[s->built->n] = (Tensor){0};
+    s->have[s->built->n] = false;
+}
+
+static tn_status settle(Settling *s) {
+    for (size_t i = 0; i < s->built->n; i++)
+        if (may_settle(s->built->nodes[i])) TRY(compute(s, i));
+    /* From the last to the first, so that what is read no more goes with its reader. */
+    for (size_t i = s->built->n; i-- > 0;) {
+        if (!s->have[i]) continue;
+        if (is_read_beyond(s, s->built->nodes[i])) {
+            TRY(narrow(s, i));
+            continue;
+        }
+        if (!s->built->nodes[i]->results[0]->uses) drop(s, i);
+    }
+    return TN_OK;
+}
+
+tn_status built_settle(const Match *m, Built *built) {
+    if (built->n == 0) return TN_OK;
+    Context *ctx = built->nodes[0]->graph->model->ctx;
+    Settling *s = mem_alloc(&ctx->allocator, sizeof *s, alignof(Settling));
+    if (!s) return TN_OUT_OF_MEMORY;
+    s->match = m;
+    s->built = built;
+    s->ctx = ctx;
+    arena_init(&s->arena, &ctx->allocator);
+    tn_status status = settle(s);
+    for (size_t i = 0; i < sizeof s->wide / sizeof *s->wide; i++) tensor_release(&s->wide[i]);
+    arena_free(&s->arena);
+    mem_free(&ctx->allocator, s, sizeof *s);
+    return status;
+}
