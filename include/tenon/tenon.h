@@ -130,7 +130,7 @@ TN_API tn_status tn_tensor_load_as(tn_context *context, const char *path, tn_val
 TN_API tn_status tn_tensor_parse(tn_context *context, const char *format, const void *data, size_t size,
                                  tn_tensor **tensor, char **name);
 /* Writes .npy or .pb by the path's ending; the file appears complete or not at all. Types that numpy lacks (bf16, f8,
-   4- and 2-bit) go into .npy as unsigned integers of their bits. */
+   4- and 2-bit) go into .npy as unsigned integers of their bits; sequences, optionals and maps go into .pb only. */
 TN_API tn_status tn_tensor_save(const tn_tensor *tensor, const char *path, const char *name);
 
 /* How far two tensors are apart. Floats are compared to the scale of `want`, its largest finite magnitude below 1e30:
@@ -190,6 +190,7 @@ typedef struct tn_session_options {
     const char *const *outputs; /* names of the outputs wanted, in this order; any value of the model may be named */
     size_t n_outputs;           /* 0: all of the model's outputs */
     int max_plans;              /* plans kept for shapes seen before; 0: 8 */
+    const struct tn_pass_settings *passes; /* <tenon/passes.h>; NULL: the default list */
 } tn_session_options;
 
 /* Makes the program. When all input shapes are known the memory is planned at once. options NULL: defaults. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes of the kinds that few ops have: lists of floats and strings, tensors. The others stand in graph.c. */
+/* Attributes of the kinds that few ops have: lists of floats and strings, tensors, graphs. The others stand in graph.c. */
 #include "ops/op.h"
 #include "session/session.h"
 
@@ -85,4 +85,46 @@ tn_status tn_node_set_tensor(tn_node *node, const char *name, const tn_tensor *t
     *payload = tensor->t;
     buffer_ref(payload->buffer);
     return node_set_tensor(node_of(node), name, payload);
+}
+
+/* ---- nested graphs ------------------------------------------------------------------------------------------- */
+
+static tn_status check_place(const Node *node, const char *name, const Graph *graph) {
+    const AttrSpec *spec = op_attr_spec(node->op, str_of(name));
+    if (spec ? spec->kind != ATTR_GRAPH : !(node->op->flags & OP_ALL_ATTRS))
+        return fail(TN_NOT_FOUND, "%s has no attribute \"%s\" that holds a graph", node->op->name, name);
+    if (graph->owner)
+        return fail(TN_STATE, "a node holds the graph already: take it out with tn_node_take_graph first");
+    if (graph->outer != node->graph)
+        return fail(TN_INVALID_ARGUMENT, "the graph was not made to be nested in the graph that the node stands in");
+    return TN_OK;
+}
+
+tn_status tn_node_set_graph(tn_node *node, const char *name, tn_graph *graph) {
+    if (!node || !name || !graph) return fail(TN_INVALID_ARGUMENT, "an argument is NULL");
+    Graph *nested = (Graph *)graph;
+    TRY(check_place(node_of(node), name, nested));
+    const Attr *attr = node_attr(node_of(node), str_of(name));
+    Graph *before = attr && attr->kind == ATTR_GRAPH ? attr->graph : NULL;
+    TRY(node_set_graph(node_of(node), name, nested));
+    if (!before) return TN_OK;
+    before->owner = NULL;
+    graph_erase(before);
+    return TN_OK;
+}
+
+tn_status tn_node_get_graph(const tn_node *node, const char *name, tn_graph **graph) {
+    const Attr *attr;
+    if (!graph) return fail(TN_INVALID_ARGUMENT, "graph is NULL");
+    TRY(find(node, name, ATTR_GRAPH, &attr));
+    if (!attr) return fail(TN_NOT_FOUND, "this %s has no attribute \"%s\"", node_of(node)->op->name, name);
+    *graph = (tn_graph *)attr->graph;
+    return TN_OK;
+}
+
+tn_status tn_node_take_graph(tn_node *node, const char *name, tn_graph **graph) {
+    tn_graph *held;
+    if (!graph) return fail(TN_INVALID_ARGUMENT, "graph is NULL");
+    TRY(tn_node_get_graph(node, name, &held));
+    return node_take_graph(node_of(node), str_of(name), (Graph **)graph);
 }

@@ -10,8 +10,7 @@ static const char *text_of(Str s) { return s.s ? s.s : ""; }
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 
-/* Hands the text over as memory for tn_free_text; frees it when the printer failed. */
-static tn_status give_text(tn_status status, Text *text, char **out) {
+tn_status give_text(tn_status status, Text *text, char **out) {
     if (status == TN_OK) status = text->status;
     if (status == TN_OK) {
         *out = mem_alloc(&allocator_default, text->n + 1, 1);
@@ -62,6 +61,15 @@ tn_status tn_model_new(tn_context *context, const char *name, tn_model **model) 
         return TN_OUT_OF_MEMORY;
     }
     return model_handle(context_of(context), ir, model);
+}
+
+tn_status tn_model_clone(const tn_model *model, tn_model **copy) {
+    if (!model || !copy) return fail(TN_INVALID_ARGUMENT, "model or copy is NULL");
+    Model *ir;
+    TRY(model_clone(model->ir, &ir));
+    TRY(model_handle(model->ctx, ir, copy));
+    atomic_store(&(*copy)->exposed, atomic_load(&model->exposed));
+    return TN_OK;
 }
 
 tn_status tn_model_verify(const tn_model *model) {
@@ -172,6 +180,7 @@ tn_status tn_node_get_ints(const tn_node *node, const char *name, const int64_t 
 
 const char *tn_value_name(const tn_value *value) { return value ? text_of(value_of(value)->name) : ""; }
 tn_node *tn_value_def(const tn_value *value) { return value ? (tn_node *)value_of(value)->def : NULL; }
+tn_graph *tn_value_owner(const tn_value *value) { return value ? (tn_graph *)value_of(value)->graph : NULL; }
 
 size_t tn_value_n_uses(const tn_value *value) {
     size_t n = 0;
@@ -223,6 +232,28 @@ tn_status tn_graph_add_input(tn_graph *graph, const char *name, tn_dtype dtype, 
     const Type *type = type_tensor(model, dtype, &s);
     if (!type) return TN_OUT_OF_MEMORY;
     return graph_add_input(graph_of(graph), str_of(name), type, (Value **)value);
+}
+
+tn_status tn_graph_add_input_typed(tn_graph *graph, const char *name, const char *type, tn_value **value) {
+    if (!graph || !name || !type || !value) return fail(TN_INVALID_ARGUMENT, "an argument is NULL");
+    const Type *parsed;
+    TRY(type_parse(graph_of(graph)->model, str_of(type), &parsed));
+    return graph_add_input(graph_of(graph), str_of(name), parsed, (Value **)value);
+}
+
+tn_status tn_graph_new_nested(tn_graph *around, const char *name, tn_graph **graph) {
+    if (!around || !graph) return fail(TN_INVALID_ARGUMENT, "around or graph is NULL");
+    return graph_new_nested(graph_of(around), str_of(name ? name : ""), (Graph **)graph);
+}
+
+tn_status tn_graph_erase(tn_graph *graph) {
+    if (!graph) return fail(TN_INVALID_ARGUMENT, "graph is NULL");
+    if (graph_of(graph) == graph_of(graph)->model->main)
+        return fail(TN_INVALID_ARGUMENT, "the main graph of a model cannot be erased");
+    if (graph_of(graph)->owner)
+        return fail(TN_STATE, "a node holds the graph: take it out with tn_node_take_graph first, or erase the node");
+    graph_erase(graph_of(graph));
+    return TN_OK;
 }
 
 tn_status tn_graph_add_output(tn_graph *graph, tn_value *value, const char *name) {
@@ -330,35 +361,11 @@ tn_status tn_node_erase(tn_node *node) {
     return TN_OK;
 }
 
-/* ---- walking ------------------------------------------------------------------------------------------------- */
+bool tn_node_is_alive(const tn_node *node) { return node && node_of(node)->graph; }
+bool tn_graph_is_alive(const tn_graph *graph) { return graph && graph_is_alive(graph_of(graph)); }
 
-typedef struct Bridge {
-    const tn_visitor *visitor;
-} Bridge;
-
-static tn_status bridge_node(Visitor *v, Node *node) {
-    const tn_visitor *user = ((const Bridge *)v->user)->visitor;
-    for (const tn_visit_op *row = user->ops; row && row->op; row++) {
-        const char *dot = strrchr(row->op, '.');
-        if (strcmp(dot ? dot + 1 : row->op, node->op->name) == 0) return row->fn(user->user, (tn_node *)node);
-    }
-    return user->node ? user->node(user->user, (tn_node *)node) : TN_OK;
-}
-
-static tn_status bridge_input(Visitor *v, Value *value) {
-    const tn_visitor *user = ((const Bridge *)v->user)->visitor;
-    return user->input ? user->input(user->user, (tn_value *)value) : TN_OK;
-}
-
-static tn_status bridge_graph(Visitor *v, Graph *graph) {
-    const tn_visitor *user = ((const Bridge *)v->user)->visitor;
-    return user->graph ? user->graph(user->user, (tn_graph *)graph) : TN_OK;
-}
-
-tn_status tn_visit(tn_model *model, const tn_visitor *visitor) {
-    if (!model || !visitor) return fail(TN_INVALID_ARGUMENT, "model or visitor is NULL");
-    atomic_store(&model->exposed, true);
-    Bridge bridge = {visitor};
-    Visitor v = {.node = bridge_node, .input = bridge_input, .graph = bridge_graph, .user = &bridge};
-    return visit_model(model->ir, &v);
+bool tn_value_is_alive(const tn_value *value) {
+    if (!value) return false;
+    const Value *v = value_of(value);
+    return v->def ? v->def->graph != NULL : graph_is_alive(v->graph);
 }

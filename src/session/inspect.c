@@ -13,41 +13,33 @@ static void set_planned(const Tensor *t, tn_value_info *info) {
 
 static tn_status slot_info(const tn_session *s, int32_t slot, Str name, tn_value_info *info) {
     if (!s->current) return fail(TN_STATE, "the session has no plan: call tn_session_resize or run it");
-    fill_value_info(s->model->ir, name, s->program->slots.data[slot].value->type, info);
+    fill_value_info(s->ir, name, session_program(s)->slots.data[slot].value->type, info);
     if (frame_shape_known(s->current, slot)) set_planned(&s->current->t[slot], info);
     return TN_OK;
 }
 
 tn_status tn_session_input(const tn_session *s, size_t i, tn_value_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
-    if (i >= s->program->inputs.len) return fail(TN_OUT_OF_RANGE, "input %zu of %zu", i, s->program->inputs.len);
-    TRY(slot_info(s, s->program->inputs.data[i], s->model->ir->main->inputs.data[i]->name, info));
-    info->has_default = graph_input_default(s->model->ir->main, i) != NULL;
+    size_t n = s->ir->main->inputs.len;
+    if (i >= n) return fail(TN_OUT_OF_RANGE, "input %zu of %zu", i, n);
+    TRY(slot_info(s, session_program(s)->inputs.data[i], s->ir->main->inputs.data[i]->name, info));
+    info->has_default = graph_input_default(s->ir->main, i) != NULL;
     return TN_OK;
-}
-
-static Str output_name(const tn_session *s, size_t i) {
-    const Value *v = s->program->slots.data[s->program->outputs.data[i]].value;
-    const Graph *g = s->model->ir->main;
-    if (i < graph_n_outputs(g) && graph_output(g, i) == v) return g->output_names.data[i];
-    for (size_t k = 0; k < graph_n_outputs(g); k++)
-        if (graph_output(g, k) == v) return g->output_names.data[k];
-    return v->name;
 }
 
 tn_status tn_session_output(const tn_session *s, size_t i, tn_value_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
     if (i >= s->n_out) return fail(TN_OUT_OF_RANGE, "output %zu of %zu", i, s->n_out);
-    return slot_info(s, s->program->outputs.data[i], output_name(s, i), info);
+    return slot_info(s, session_program(s)->outputs.data[i], s->ir->main->output_names.data[i], info);
 }
 
 tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) {
     tn_value_info info;
     if (!bytes) return fail(TN_INVALID_ARGUMENT, "bytes is NULL");
     TRY(tn_session_output(s, i, &info));
-    if (!frame_shape_known(s->current, s->program->outputs.data[i]))
+    if (!frame_shape_known(s->current, session_program(s)->outputs.data[i]))
         return fail(TN_STATE, "the size of output \"%s\" depends on the contents of other values", info.name);
-    const Tensor *t = &s->current->t[s->program->outputs.data[i]];
+    const Tensor *t = &s->current->t[session_program(s)->outputs.data[i]];
     if (t->kind != TYPE_TENSOR) return fail(TN_INVALID_ARGUMENT, "output \"%s\" is no tensor", info.name);
     return checked_bytes(t->dtype, tensor_count(t), bytes);
 }
@@ -56,8 +48,8 @@ tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) 
 
 static uint64_t weight_bytes(const tn_session *s) {
     uint64_t sum = 0;
-    for (size_t i = 0; i < s->model->ir->tensors.len; i++) {
-        const Tensor *t = s->model->ir->tensors.data[i];
+    for (size_t i = 0; i < s->ir->tensors.len; i++) {
+        const Tensor *t = s->ir->tensors.data[i];
         size_t bytes;
         if (checked_bytes(t->dtype, tensor_count(t), &bytes) == TN_OK) sum += bytes;
     }
@@ -66,8 +58,9 @@ static uint64_t weight_bytes(const tn_session *s) {
 
 tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
-    *info = (tn_session_info){
-        .n_instructions = s->program->instrs.len, .weight_bytes = weight_bytes(s), .allocated_bytes = s->memory.size};
+    *info = (tn_session_info){.n_instructions = session_program(s)->instrs.len,
+                              .weight_bytes = weight_bytes(s),
+                              .allocated_bytes = s->memory.size};
     if (!s->current) return TN_OK;
     FrameInfo f;
     TRY(frame_info(s->current, &f));
@@ -98,8 +91,9 @@ static bool is_planned(const Frame *f, size_t i) {
 
 tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
-    if (i >= s->program->instrs.len) return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, s->program->instrs.len);
-    const Instr *instr = &s->program->instrs.data[i];
+    if (i >= session_program(s)->instrs.len)
+        return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, session_program(s)->instrs.len);
+    const Instr *instr = &session_program(s)->instrs.data[i];
     const Frame *f = s->current;
     bool planned = is_planned(f, i);
     *info = (tn_instruction_info){
@@ -147,7 +141,7 @@ static tn_status result_handle(tn_session *s, int32_t slot, tn_tensor **out) {
 
 int session_after(void *user, size_t i) {
     tn_session *s = user;
-    const Instr *instr = &s->program->instrs.data[i];
+    const Instr *instr = &session_program(s)->instrs.data[i];
     tn_instruction_info info;
     tn_tensor *results[OP_MAX_OUTPUTS] = {0};
     size_t n = min_i64(instr->n_out, OP_MAX_OUTPUTS);
@@ -167,6 +161,26 @@ size_t tn_n_ops(void) {
     return n;
 }
 
+static void add_word(char *text, size_t size, const char *word) {
+    size_t n = strlen(text), k = strlen(word);
+    if (n + k + 3 > size) return;
+    if (n) memcpy(text + n, ", ", 2), n += 2;
+    memcpy(text + n, word, k + 1);
+}
+
+/* In the order in which they are tried; what is a list of regions needs none. */
+static const char *kernels_of(const OpSchema *op) {
+    static _Thread_local char text[256];
+    size_t n;
+    const KernelDesc *const *kernels = kernel_table(&n);
+    text[0] = 0;
+    if (op->regions) add_word(text, sizeof text, "regions");
+    for (size_t i = 0; i < n; i++)
+        if (kernels[i]->op ? kernel_names_op(kernels[i], op) : op->reference != NULL)
+            add_word(text, sizeof text, kernels[i]->name);
+    return text;
+}
+
 tn_status tn_op(size_t i, tn_op_info *info) {
     static const char *const kinds[] = {"atomic", "deformable", "composite", "host"};
     static _Thread_local char types[256];
@@ -183,15 +197,11 @@ tn_status tn_op(size_t i, tn_op_info *info) {
         memcpy(types + used, dtype_name((tn_dtype)t), k + 1);
         used += k;
     }
-    bool both = op->regions && op->reference;
     *info = (tn_op_info){.domain = op->domain ? op->domain : "",
                          .name = op->name,
                          .kind = kinds[op->kind],
                          .summary = op->summary ? op->summary : "",
                          .types = types,
-                         .kernels = both            ? "regions, reference_any"
-                                    : op->regions   ? "regions"
-                                    : op->reference ? "reference_any"
-                                                    : ""};
+                         .kernels = kernels_of(op)};
     return TN_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public models: formats by content or by ending, what inputs and outputs are. */
 #include "formats/formats.h"
-#include "session/session.h"
+#include "session/passes_int.h"
 
 #include <pthread.h>
 
@@ -38,17 +38,40 @@ static tn_status read_model(Context *ctx, Buffer *bytes, const char *path, const
     return unknown_format("the contents are of no known model format");
 }
 
-tn_status model_handle(Context *ctx, Model *ir, tn_model **out) {
+/* A pass that runs under the lock may make or release sessions of the same model. */
+static void init_lock(pthread_mutex_t *lock) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+tn_status model_handle_lent(Context *ctx, Model *ir, tn_model **out) {
     tn_model *h = mem_alloc(&ctx->allocator, sizeof *h, alignof(tn_model));
-    if (!h) {
-        model_free(ir);
-        return TN_OUT_OF_MEMORY;
-    }
+    if (!h) return TN_OUT_OF_MEMORY;
     atomic_init(&h->references, 1);
     h->ctx = context_ref(ctx);
     h->ir = ir;
+    h->read_edits = model_edits(ir);
+    init_lock(&h->lock);
     *out = h;
     return TN_OK;
+}
+
+tn_status model_handle(Context *ctx, Model *ir, tn_model **out) {
+    tn_status status = model_handle_lent(ctx, ir, out);
+    if (status != TN_OK) model_free(ir);
+    return status;
+}
+
+void model_handle_return(tn_model *model) {
+    if (!model) return;
+    Context *ctx = model->ctx;
+    optimized_free(model);
+    pthread_mutex_destroy(&model->lock);
+    mem_free(&ctx->allocator, model, sizeof *model);
+    context_unref(ctx);
 }
 
 tn_status tn_model_load(tn_context *context, const char *path, tn_model **model) {
@@ -90,19 +113,21 @@ tn_model *tn_model_retain(tn_model *model) {
 
 void tn_model_release(tn_model *model) {
     if (!model || atomic_fetch_sub(&model->references, 1) != 1) return;
-    Context *ctx = model->ctx;
     model_free(model->ir);
-    mem_free(&ctx->allocator, model, sizeof *model);
-    context_unref(ctx);
+    model_handle_return(model);
 }
 
 tn_status tn_model_save(const tn_model *model, const char *path) {
     if (!model || !path) return fail(TN_INVALID_ARGUMENT, "model or path is NULL");
+    return model_write(model->ir, path);
+}
+
+tn_status model_write(const Model *ir, const char *path) {
     size_t n = strlen(path);
     for (size_t i = 0; i < N_FORMATS; i++) {
         size_t k = strlen(formats[i]->extension);
         if (n > k && strcmp(path + n - k, formats[i]->extension) == 0 && formats[i]->write)
-            return formats[i]->write(model->ir, path);
+            return formats[i]->write(ir, path);
     }
     return unknown_format("the path's ending names no model format");
 }

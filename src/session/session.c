@@ -4,45 +4,34 @@
 
 /* ---- making -------------------------------------------------------------------------------------------------- */
 
-static tn_status find_outputs(const Model *model, const tn_session_options *o, Value **outputs) {
-    const Graph *g = model->main;
-    for (size_t i = 0; i < o->n_outputs; i++) {
-        Str name = str_of(o->outputs[i]);
-        outputs[i] = map_get(&model->value_names, name);
-        for (size_t k = 0; k < graph_n_outputs(g); k++)
-            if (str_equal(g->output_names.data[k], name)) outputs[i] = graph_output(g, k);
-        if (outputs[i] && outputs[i]->graph == g) continue;
-        return fail(TN_NOT_FOUND,
-                    outputs[i] ? "value \"%s\" stands in a nested graph and cannot be an output"
-                               : "the model has no value \"%s\"",
-                    o->outputs[i]);
-    }
+static tn_status run_passes(tn_session *s, const tn_session_options *o) {
+    const Allocator *a = &s->ctx->allocator;
+    s->passes = mem_alloc(a, sizeof *s->passes, alignof(PassPlan));
+    if (!s->passes) return TN_OUT_OF_MEMORY;
+    TRY(pass_plan_init(s->passes, a, o->passes));
+    TRY(optimized_acquire(s->model, s->passes, o->outputs, o->n_outputs, &s->optimized, &s->report));
+    s->ir = s->optimized ? s->optimized->ir : s->model->ir;
+    s->shapes_graph = pass_plan_wants_shapes(s->passes);
     return TN_OK;
 }
 
 static tn_status init(tn_session *s, const tn_session_options *o) {
-    const Allocator *a = &s->ctx->allocator;
-    Value **wanted = NULL;
     TRY(runner_init(&s->runner, s->ctx));
     s->arena_ready = true;
-    arena_init(&s->arena, a);
-    if (o->n_outputs > 0) {
-        if (!(wanted = arena_array(&s->arena, Value *, o->n_outputs))) return TN_OUT_OF_MEMORY;
-        TRY(find_outputs(s->model->ir, o, wanted));
-    }
-    TRY(program_build(s->ctx, s->model->ir->main, wanted, o->n_outputs, &s->program));
-    s->max_frames = o->max_plans > 0 ? (size_t)o->max_plans : 8;
-    s->n_out = s->program->outputs.len;
-    s->frames = arena_array(&s->arena, Frame *, s->max_frames);
-    s->inputs = arena_array(&s->arena, Tensor, s->program->inputs.len + 1);
+    arena_init(&s->arena, &s->ctx->allocator);
+    TRY(run_passes(s, o));
+    s->max_plans = o->max_plans > 0 ? (size_t)o->max_plans : 8;
+    s->n_out = graph_n_outputs(s->ir->main);
+    s->plans = arena_array(&s->arena, Plan, s->max_plans);
+    s->inputs = arena_array(&s->arena, Tensor, s->ir->main->inputs.len + 1);
     s->results = arena_array(&s->arena, tn_tensor *, s->n_out + 1);
     s->given = arena_array(&s->arena, bool, s->n_out + 1);
     s->written = arena_array(&s->arena, bool, s->n_out + 1);
-    return s->frames && s->inputs && s->results && s->given && s->written ? TN_OK : TN_OUT_OF_MEMORY;
+    return s->plans && s->inputs && s->results && s->given && s->written ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
 static bool all_shapes_known(const tn_session *s) {
-    const Graph *g = s->model->ir->main;
+    const Graph *g = s->ir->main;
     for (size_t i = 0; i < g->inputs.len; i++)
         if (g->inputs.data[i]->type->kind != TYPE_TENSOR || !g->inputs.data[i]->type->dtype ||
             !shape_is_known(&g->inputs.data[i]->type->shape))
@@ -61,6 +50,7 @@ tn_status tn_session_create(tn_model *model, const tn_session_options *options, 
     s->ctx = model->ctx;
     tn_status status = init(s, options ? options : &none);
     if (status == TN_OK && all_shapes_known(s)) status = tn_session_resize(s, NULL, 0);
+    if (status == TN_OK) status = session_generate(s);
     if (status != TN_OK) {
         tn_session_release(s);
         return status;
@@ -73,28 +63,32 @@ void tn_session_release(tn_session *s) {
     if (!s) return;
     tn_model *model = s->model;
     Context *ctx = context_ref(s->ctx);
-    for (size_t i = 0; i < s->n_frames; i++) frame_free(s->frames[i]);
+    session_drop_plans(s);
     program_free(s->program);
     mem_free(&ctx->allocator, s->memory.base, s->memory.size);
     if (s->arena_ready) {
         arena_free(&s->arena);
         runner_free(&s->runner);
     }
+    tn_pass_report_release(s->report);
+    if (s->passes) pass_plan_free(s->passes);
+    mem_free(&ctx->allocator, s->passes, sizeof *s->passes);
+    optimized_release(model, s->optimized);
     mem_free(&ctx->allocator, s, sizeof *s);
     tn_model_release(model);
     context_unref(ctx);
 }
 
-size_t tn_session_n_inputs(const tn_session *s) { return s ? s->program->inputs.len : 0; }
+size_t tn_session_n_inputs(const tn_session *s) { return s ? s->ir->main->inputs.len : 0; }
 size_t tn_session_n_outputs(const tn_session *s) { return s ? s->n_out : 0; }
 
 /* ---- shapes -------------------------------------------------------------------------------------------------- */
 
 static tn_status wrong_input(const tn_session *s, size_t i, tn_dtype dtype, int rank, const int64_t *dims) {
-    const Value *v = s->model->ir->main->inputs.data[i];
+    const Value *v = s->ir->main->inputs.data[i];
     Text text;
     text_init(&text, &s->ctx->allocator);
-    type_print(s->model->ir, v->type, &text);
+    type_print(s->ir, v->type, &text);
     text_printf(&text, ", not %s[", dtype_name(dtype));
     for (int k = 0; k < rank; k++) text_printf(&text, "%s%lld", k ? "," : "", (long long)dims[k]);
     tn_status status = fail(TN_SHAPE, "input \"%s\" wants %s]", v->name.s ? v->name.s : "", text.s ? text.s : "");
@@ -104,15 +98,16 @@ static tn_status wrong_input(const tn_session *s, size_t i, tn_dtype dtype, int 
 
 static tn_status wrong_kind(const tn_session *s, size_t i, TypeKind kind) {
     static const char *const names[] = {"tensor", "sequence", "optional", "map"};
-    const Value *v = s->model->ir->main->inputs.data[i];
+    const Value *v = s->ir->main->inputs.data[i];
     return fail(TN_SHAPE, "input \"%s\" is a %s, a %s was given", v->name.s ? v->name.s : "", names[v->type->kind],
                 names[kind]);
 }
 
-/* Against what the model declares: numbers must agree, symbols and unknown sizes take anything. */
+/* Against what the model declares: numbers must agree, unknown sizes take anything. That a symbol is one size is seen
+   when these sizes are planned for. */
 static tn_status check_input(const tn_session *s, size_t i, TypeKind kind, tn_dtype dtype, int rank,
                              const int64_t *dims) {
-    const Type *type = s->model->ir->main->inputs.data[i]->type;
+    const Type *type = s->ir->main->inputs.data[i]->type;
     if (type->kind != kind) return wrong_kind(s, i, kind);
     if (kind != TYPE_TENSOR) return TN_OK;
     bool fits = (!type->dtype || type->dtype == dtype) && rank >= 0 && rank <= TN_MAX_RANK &&
@@ -123,8 +118,18 @@ static tn_status check_input(const tn_session *s, size_t i, TypeKind kind, tn_dt
     return fits ? TN_OK : wrong_input(s, i, dtype, rank, dims);
 }
 
+/* Sizes that a model declares, or a caller gives, may be any. */
+static tn_status set_sizes(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims) {
+    int64_t count;
+    size_t bytes;
+    TRY(checked_count(rank, dims, &count));
+    TRY(checked_bytes(dtype, count, &bytes));
+    tensor_set_dense(t, dtype, rank, dims);
+    return TN_OK;
+}
+
 static tn_status declared_input(tn_session *s, size_t i) {
-    const Graph *g = s->model->ir->main;
+    const Graph *g = s->ir->main;
     const Type *type = g->inputs.data[i]->type;
     const Tensor *preset = graph_input_default(g, i);
     if (preset) {
@@ -136,38 +141,12 @@ static tn_status declared_input(tn_session *s, size_t i) {
     if (type->kind != TYPE_TENSOR || !type->dtype || !shape_is_known(&type->shape))
         return fail(TN_SHAPE, "the shape of input \"%s\" is not declared: it has to be given",
                     g->inputs.data[i]->name.s);
-    tensor_set_dense(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
-    return TN_OK;
-}
-
-/* The frame for s->inputs, planned if need be; the one used longest ago makes room. */
-static tn_status use_frame(tn_session *s) {
-    s->current = NULL;
-    for (size_t i = 0; i < s->n_frames; i++) {
-        if (!frame_fits(s->frames[i], s->inputs, NULL)) continue;
-        Frame *f = s->frames[i];
-        memmove(&s->frames[1], &s->frames[0], i * sizeof *s->frames);
-        s->current = s->frames[0] = f;
-        return TN_OK;
-    }
-    Frame *f;
-    if (s->n_frames == s->max_frames) frame_free(s->frames[--s->n_frames]);
-    TRY(frame_new(s->program, &s->runner, &s->memory, &f));
-    tn_status status = frame_plan(f, s->inputs, NULL);
-    if (status == TN_OK && (uint64_t)f->arena_size > s->ctx->limits.max_bytes)
-        status = fail(TN_LIMIT, "intermediate values take %lld bytes, more than the limit", (long long)f->arena_size);
-    if (status != TN_OK) {
-        frame_free(f);
-        return status;
-    }
-    memmove(&s->frames[1], &s->frames[0], s->n_frames++ * sizeof *s->frames);
-    s->current = s->frames[0] = f;
-    return TN_OK;
+    return set_sizes(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
 }
 
 tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
     if (!s) return fail(TN_INVALID_ARGUMENT, "session is NULL");
-    size_t n = s->program->inputs.len;
+    size_t n = s->ir->main->inputs.len;
     s->current = NULL;
     if (n_shapes > n) return fail(TN_INVALID_ARGUMENT, "%zu shapes were given for %zu inputs", n_shapes, n);
     for (size_t i = 0; i < n; i++) {
@@ -175,18 +154,18 @@ tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shap
             TRY(declared_input(s, i));
             continue;
         }
-        tn_dtype dtype = s->model->ir->main->inputs.data[i]->type->dtype;
+        tn_dtype dtype = s->ir->main->inputs.data[i]->type->dtype;
         TRY(check_input(s, i, TYPE_TENSOR, dtype, shapes[i].rank, shapes[i].dims));
         if (!dtype) return fail(TN_SHAPE, "the element type of input %zu is not declared", i);
-        tensor_set_dense(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims);
+        TRY(set_sizes(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims));
     }
-    return use_frame(s);
+    return session_plan(s);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
 
 static tn_status set_inputs(tn_session *s, const tn_tensor *const *inputs, size_t n_inputs) {
-    const Graph *g = s->model->ir->main;
+    const Graph *g = s->ir->main;
     if (n_inputs != g->inputs.len)
         return fail(TN_INVALID_ARGUMENT, "the model has %zu inputs, %zu were given", g->inputs.len, n_inputs);
     for (size_t i = 0; i < n_inputs; i++) {
@@ -239,7 +218,7 @@ static tn_status collect(tn_session *s) {
     Frame *f = s->current;
     for (size_t i = 0; i < s->n_out; i++) {
         if (s->written[i]) continue;
-        const Tensor *t = &f->t[s->program->outputs.data[i]];
+        const Tensor *t = &f->t[f->program->outputs.data[i]];
         if (t->kind != TYPE_TENSOR) {
             TRY(share_object(s, i, t));
             continue;
@@ -252,7 +231,7 @@ static tn_status collect(tn_session *s) {
 
 static tn_status run(tn_session *s, const tn_run_options *o, const tn_tensor *const *inputs, size_t n_inputs) {
     TRY(set_inputs(s, inputs, n_inputs));
-    if (!s->current || !frame_fits(s->current, s->inputs, NULL)) TRY(use_frame(s));
+    if (!s->current || !frame_fits(s->current, s->inputs, NULL)) TRY(session_plan(s));
     s->options = o;
     s->runner.user = s;
     s->runner.output = output_memory;

@@ -3,6 +3,8 @@
 #ifndef TENON_SESSION_SESSION_H
 #define TENON_SESSION_SESSION_H
 
+#include <pthread.h>
+
 #include <tenon/graph.h>
 
 #include "program/program.h"
@@ -21,6 +23,9 @@ struct tn_model {
     atomic_bool exposed; /* handles were given out: the graph may have been changed since it was verified */
     Context *ctx;
     Model *ir;
+    uint64_t read_edits; /* of `ir` when it was read or made: more of them mean that it was changed since */
+    pthread_mutex_t lock;
+    struct OptimizedModel *optimized; /* what sessions run, by settings; under the lock */
 };
 
 /* A tensor handle that takes over `t`'s buffer reference. */
@@ -30,6 +35,13 @@ tn_status tensor_handle(Context *ctx, const Tensor *t, tn_tensor **out);
 tn_tensor *payload_handle(Context *ctx, const Tensor *payload);
 /* A model handle that takes over the model, also when it fails. */
 tn_status model_handle(Context *ctx, Model *ir, tn_model **out);
+/* One that does not own the model, for call-backs; goes with model_handle_return. */
+tn_status model_handle_lent(Context *ctx, Model *ir, tn_model **out);
+void model_handle_return(tn_model *model); /* NULL is ignored */
+/* Hands the text over as memory for tn_free_text, unless `status` says that it failed; frees it in any case. */
+tn_status give_text(tn_status status, Text *text, char **out);
+/* By the path's ending. */
+tn_status model_write(const Model *ir, const char *path);
 void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info);
 
 #endif

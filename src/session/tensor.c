@@ -158,6 +158,15 @@ tn_status tn_tensor_item(const tn_tensor *tensor, size_t i, tn_tensor **item) {
     return status;
 }
 
+static tn_status note_depth(Context *ctx, Object *object) {
+    for (size_t i = 0; i < object->n; i++) {
+        uint32_t inner = object->items[i].kind == TYPE_TENSOR ? 0 : object_of(&object->items[i])->depth + 1;
+        if (inner > object->depth) object->depth = inner;
+    }
+    if (object->depth <= ctx->limits.max_nesting) return TN_OK;
+    return fail(TN_LIMIT, "values are nested more than %u deep (tn_limits.max_nesting)", ctx->limits.max_nesting);
+}
+
 tn_status tn_tensor_from_items(tn_context *context, tn_value_kind kind, const tn_tensor *const *items, size_t n,
                                tn_tensor **tensor) {
     if (!context || !tensor || (n && !items)) return fail(TN_INVALID_ARGUMENT, "context, items or tensor is NULL");
@@ -169,6 +178,7 @@ tn_status tn_tensor_from_items(tn_context *context, tn_value_kind kind, const tn
     for (size_t i = 0; i < n && status == TN_OK; i++)
         status = items[i] ? tensor_keep(context_of(context), &items[i]->t, &object_of(&t)->items[i])
                           : fail(TN_INVALID_ARGUMENT, "item %zu is NULL", i);
+    if (status == TN_OK) status = note_depth(context_of(context), object_of(&t));
     if (status == TN_OK) status = tensor_handle(context_of(context), &t, tensor);
     if (status != TN_OK) tensor_release(&t);
     return status;
@@ -240,13 +250,17 @@ tn_status tn_tensor_parse(tn_context *context, const char *format, const void *d
 
 tn_status tn_tensor_save(const tn_tensor *tensor, const char *path, const char *name) {
     if (!tensor || !path) return fail(TN_INVALID_ARGUMENT, "tensor or path is NULL");
-    if (!is_tensor(tensor)) return fail(TN_UNSUPPORTED, "only tensors can be written");
     bool npy = strcmp(extension(path), "npy") == 0;
     if (!npy && strcmp(extension(path), "pb") != 0)
         return fail(TN_UNSUPPORTED, "tensors are written as .npy and .pb; \"%s\" ends in neither", path);
+    if (npy && !is_tensor(tensor))
+        return fail(TN_UNSUPPORTED, "values that are no tensors are written as .pb, not as .npy");
     FileWriter *w;
     TRY(file_writer_open(&tensor->ctx->allocator, path, &w));
-    tn_status status = npy ? npy_write(&tensor->t, w) : onnx_tensor_write(&tensor->t, str_of(name ? name : ""), w);
+    Str label = str_of(name ? name : "");
+    tn_status status = npy                 ? npy_write(&tensor->t, w)
+                       : is_tensor(tensor) ? onnx_tensor_write(&tensor->t, label, w)
+                                           : onnx_value_write(tensor->ctx, &tensor->t, label, w);
     if (status == TN_OK) return file_writer_commit(w);
     file_writer_abort(w);
     return status;

@@ -291,12 +291,17 @@ static inline bool case_is_plain(const char *s, size_t n) {
     return false;
 }
 
-/* A value in the IR's spelling: bare words become strings, element types their numbers, `f32[2] = [1,2]` a tensor. */
+/* A value in the IR's spelling: bare words become strings, element types their numbers, `f32[2] = [1,2]` a tensor,
+   `type seq(f32[*])` a type. */
 static inline bool case_attr_value(CaseReader *r, Text *out) {
     int depth = 0;
     do {
         size_t n = case_word(r->at);
-        if (n > 0) {
+        if (strncmp(r->at, "type ", 5) == 0) { /* a type has no blanks */
+            n = 5 + strcspn(r->at + 5, " \t\n");
+            text_put(out, r->at, n);
+            r->at += n;
+        } else if (n > 0) {
             tn_dtype dtype = dtype_from_name(r->at, n);
             bool is_tensor = dtype && (r->at[n] == '[' || r->at[n] == '=');
             if (is_tensor && r->at[n] == '=') text_printf(out, "%.*s[]", (int)n, r->at);
@@ -327,6 +332,10 @@ static inline bool case_attr_value(CaseReader *r, Text *out) {
             while (*r->at && *r->at != '"');
             if (!*r->at) return case_wrong(r, "a string does not end");
             text_put(out, r->at++, 1);
+        } else if (isdigit((unsigned char)*r->at)) { /* the e of 1e-05 is no word */
+            n = strspn(r->at, "0123456789.e+-");
+            text_put(out, r->at, n);
+            r->at += n;
         } else {
             depth += (*r->at == '[' || *r->at == '{') - (*r->at == ']' || *r->at == '}');
             text_put(out, r->at++, 1);
