@@ -78,12 +78,22 @@ static int count_rest(Args *args, int least, int most) {
     return GO_ON;
 }
 
+static int load_plugin(Args *args) {
+    char *file = poptGetOptArg(args->popt);
+    int code = plugins_load(file);
+    free(file);
+    return code;
+}
+
 int args_parse(Args *args, const Command *command, struct poptOption *table, int argc, const char **argv, int least,
                int most) {
     *args = (Args){.command = command, .table = table};
     args->popt = need(poptGetContext(NULL, argc, argv, table, 0));
     int got;
-    while ((got = poptGetNextOpt(args->popt)) > 0) args->seen |= 1u << got;
+    while ((got = poptGetNextOpt(args->popt)) > 0) {
+        if (got == SEEN_PLUGIN && load_plugin(args) != GO_ON) return FAILED;
+        args->seen |= 1u << got;
+    }
     if (got < -1) return option_error(args, got);
     if (args->seen & 1u << SEEN_HELP) {
         print_help(command, table);

@@ -11,6 +11,7 @@ typedef struct Check {
     tn_model *model;
     tn_session *session;
     double rtol, atol; /* negative: by the type */
+    const tn_pass_settings *passes;
     size_t n_quantising, n_nodes;
     size_t n_inputs, n_outputs;
     const char **input_names, **output_names;
@@ -159,7 +160,7 @@ static char *prepare(Check *check, const char *model) {
     read_names(check);
     tn_visitor visitor = {.node = count_quantising, .user = check};
     if (tn_visit(check->model, &visitor) != TN_OK) return format_text("%s", tn_last_error());
-    tn_status status = tn_session_create(check->model, NULL, &check->session);
+    tn_status status = tn_session_create(check->model, &(tn_session_options){.passes = check->passes}, &check->session);
     return status == TN_OK ? NULL : format_text("%s", tn_last_error());
 }
 
@@ -187,7 +188,7 @@ static void check_sets(Check *check, const char *model, char **sets, size_t n, c
 
 int check_model(tn_context *context, const char *model, const char *folder, const CheckOptions *options, CheckFn fn,
                 void *user) {
-    Check check = {.context = context, .rtol = options->rtol, .atol = options->atol};
+    Check check = {.context = context, .rtol = options->rtol, .atol = options->atol, .passes = options->passes};
     const char *slash = strrchr(model, '/');
     char *beside = folder  ? format_text("%s", folder)
                    : slash ? format_text("%.*s", (int)(slash - model), model)

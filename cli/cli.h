@@ -7,6 +7,7 @@
 #include <popt.h>
 #include <stdio.h>
 #include <tenon/graph.h>
+#include <tenon/passes.h>
 
 /* Exit codes; GO_ON where a function that returns one found nothing to exit for. */
 enum { GO_ON = -1, DONE = 0, FAILED = 1, USAGE = 2 };
@@ -18,16 +19,20 @@ typedef struct Command {
     const char *details;  /* paragraphs below the options, examples last; lines of at most 100 characters */
     int (*run)(int argc, const char **argv); /* argv[0] is the command's name */
 } Command;
-extern const Command command_run, command_test, command_show, command_convert, command_ops, command_version,
-    command_help;
+extern const Command command_run, command_test, command_show, command_convert, command_opt, command_check,
+    command_passes, command_rules, command_ops, command_version, command_help;
 extern const Command *const commands[]; /* ends with NULL */
 
 /* ---- options (args.c) ----------------------------------------------------------------------------------------- */
 
 /* Ends each table of options. Its strings, and lists of strings, are freed by args_free. */
-#define END_OF_OPTIONS {"help", 'h', POPT_ARG_NONE, NULL, SEEN_HELP, "show this text", NULL}, POPT_TABLEEND
+#define END_OF_OPTIONS                                                                                            \
+    {                                                                                                             \
+        "plugin", '\0', POPT_ARG_STRING, NULL, SEEN_PLUGIN, "a shared object that brings passes, ops or kernels", \
+        "FILE"},                                                                                                  \
+        {"help", 'h', POPT_ARG_NONE, NULL, SEEN_HELP, "show this text", NULL}, POPT_TABLEEND
 /* Values of options that are remembered in `seen`, since their argument may be absent. */
-enum { SEEN_HELP = 1, SEEN_TEST, SEEN_SVG };
+enum { SEEN_HELP = 1, SEEN_TEST, SEEN_SVG, SEEN_PLUGIN };
 
 typedef struct Args {
     const Command *command;
@@ -58,6 +63,7 @@ const char *nearest(const char *wrong, const char *const *names, size_t n);
 const char *suggestion(const char *wrong, const char *const *names, size_t n);
 /* A context, and the model at `path`: a file, or a folder that holds model.onnx or model.tn. GO_ON or FAILED, reported. */
 int open_context(int threads, tn_context **context);
+int open_context_loud(int threads, bool verbose, tn_context **context); /* tells what it does */
 int open_model(tn_context *context, const char *path, tn_model **model);
 /* Where a folder's model is, to be freed; NULL when it has none. */
 char *model_in_folder(const char *folder);
@@ -163,10 +169,53 @@ uint8_t *picture_decode(const char *path, int *width, int *height);
 /* The array of that name, or the only one. */
 int npz_load(tn_context *context, const char *path, const char *name, tn_tensor **tensor);
 
+/* ---- passes (settings.c, records.c) --------------------------------------------------------------------------- */
+
+typedef struct PassOptions {
+    char *passes, *level;
+    char **added, **disabled, **places, **rules;
+    int unproven;
+    tn_pass_settings settings; /* filled by passes_read */
+    tn_place *place_list;
+} PassOptions;
+#define PASS_OPTIONS(o)                                                                                             \
+    {"passes", '\0', POPT_ARG_STRING, &(o).passes, 0, "the passes to run instead of the default list", "LIST"},     \
+        {"level", 'O', POPT_ARG_STRING, &(o).level, 0, "opt level, 0 to 3 (2)", "N"},                               \
+        {"add", '\0', POPT_ARG_ARGV, &(o).added, 0, "passes to run besides", "LIST"},                               \
+        {"disable", '\0', POPT_ARG_ARGV, &(o).disabled, 0, "a pass not to run", "PASS"},                            \
+        {"place", '\0', POPT_ARG_ARGV, &(o).places, 0, "where nodes may run, best first: cpu, cpu/f16", "PLACE"},   \
+        {"rules", '\0', POPT_ARG_ARGV, &(o).rules, 0, "a file of rewrite rules, proven when it is read", "FILE"}, { \
+        "unproven", '\0', POPT_ARG_NONE, &(o).unproven, 0, "take those rules as they are", NULL                     \
+    }
+/* Reads the rules and checks the names. GO_ON or an exit code, reported. passes_free is due in any case. */
+int passes_read(const Command *command, PassOptions *options);
+void passes_free(PassOptions *options);
+/* A plug-in, and at the first call before it those of TENON_PLUGINS. GO_ON or FAILED. NULL: those only. */
+int plugins_load(const char *file);
+/* Rules of one's own. GO_ON or FAILED, reported with a counterexample. NULL: none. */
+int rules_load(char *const *files, bool prove);
+
+/* What a report says of one pass, all its runs together. */
+typedef struct PassSum {
+    const char *text; /* as in the pipeline */
+    const char *pass; /* its name */
+    size_t ran, changed;
+    const char *why; /* it did not run, the first time that it did not; NULL */
+    tn_pass_count *counts;
+    size_t n_counts;
+} PassSum;
+PassSum *pass_sums(const tn_pass_report *report, size_t *n); /* in the order of their first runs */
+void pass_sums_free(PassSum *sums, size_t n);
+void print_pass_tree(const tn_pass_report *report, FILE *stream); /* times, nodes, memory */
+/* What each did; those that did not run only `all`, those that changed nothing unless `changed`. */
+void print_pass_sums(const tn_pass_report *report, bool all, bool changed, FILE *stream);
+json_t *pass_report_json(const tn_pass_report *report);
+
 /* ---- checks against recorded outputs (check.c, sets.c) -------------------------------------------------------- */
 
 typedef struct CheckOptions {
-    double rtol, atol; /* negative: by data.json beside the model, or by the type */
+    double rtol, atol;              /* negative: by data.json beside the model, or by the type */
+    const tn_pass_settings *passes; /* NULL: the default list */
 } CheckOptions;
 typedef struct CheckResult {
     const char *set; /* name of the folder */

@@ -5,8 +5,9 @@
 #include <locale.h>
 #include <string.h>
 
-const Command *const commands[] = {&command_run, &command_test, &command_show,    &command_convert,
-                                   &command_ops, &command_help, &command_version, NULL};
+const Command *const commands[] = {&command_run, &command_test,  &command_show,    &command_convert,
+                                   &command_opt, &command_check, &command_passes,  &command_rules,
+                                   &command_ops, &command_help,  &command_version, NULL};
 
 static const Command *find_command(const char *name) {
     for (size_t i = 0; commands[i]; i++)
@@ -51,7 +52,21 @@ static int run_version(int argc, const char **argv) {
 }
 const Command command_version = {"version", "", "show the version", "", run_version};
 
+/* `tenon --plugin FILE COMMAND ...`, for any command. How many arguments it took, or -1 after a message. */
+static int take_plugin(int argc, const char **argv) {
+    const char *file = starts_with(argv[1], "--plugin=") ? argv[1] + 9 : argc > 2 ? argv[2] : NULL;
+    if (!file) report("--plugin needs an argument");
+    if (!file || plugins_load(file) != GO_ON) return -1;
+    return file == argv[2] ? 2 : 1;
+}
+
 static int run_command(int argc, const char **argv) {
+    while (argc > 1 && (strcmp(argv[1], "--plugin") == 0 || starts_with(argv[1], "--plugin="))) {
+        int taken = take_plugin(argc, argv);
+        if (taken < 0) return FAILED;
+        argc -= taken;
+        argv += taken;
+    }
     if (argc < 2) {
         print_overview();
         return USAGE;
@@ -60,7 +75,9 @@ static int run_command(int argc, const char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) name = "version";
     const Command *command = find_command(name);
-    return command ? command->run(argc - 1, argv + 1) : unknown_command(name);
+    if (!command) return unknown_command(name);
+    if (command != &command_help && plugins_load(NULL) != GO_ON) return FAILED;
+    return command->run(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv) {

@@ -76,10 +76,13 @@ static void log_line(void *user, tn_log_level level, const char *message) {
     fprintf(stderr, "%stenon:%s %s\n", colour(stderr, YELLOW), colour(stderr, PLAIN), message);
 }
 
-int open_context(int threads, tn_context **context) {
-    tn_context_options options = {.threads = threads, .log = log_line, .log_level = TN_LOG_WARNING};
+int open_context_loud(int threads, bool verbose, tn_context **context) {
+    tn_context_options options = {
+        .threads = threads, .log = log_line, .log_level = verbose ? TN_LOG_INFO : TN_LOG_WARNING};
     return tn_context_create(&options, context) == TN_OK ? GO_ON : report_last_error();
 }
+
+int open_context(int threads, tn_context **context) { return open_context_loud(threads, false, context); }
 
 char *model_in_folder(const char *folder) {
     static const char *const names[] = {"model.onnx", "model.tn"};

@@ -31,7 +31,7 @@ static void show_result(void *user, const CheckResult *r) {
 }
 
 static int run_sets(tn_context *context, const char *path, const RunOptions *o) {
-    CheckOptions options = {o->rtol, o->atol};
+    CheckOptions options = {o->rtol, o->atol, &o->passes.settings};
     char *inside = is_folder(path) ? model_in_folder(path) : NULL;
     Tally tally = {.list = o->json ? json_array() : NULL};
     int code = check_model(context, inside ? inside : path, o->test, &options, show_result, &tally);
@@ -92,7 +92,8 @@ static int save_outputs(const Run *run, const char *folder) {
             names[i] = other;
             k = SIZE_MAX; /* from the start */
         }
-        char *path = format_text("%s/%s.npy", folder, names[i]);
+        bool tensor = tn_tensor_kind(run->outputs[i]) == TN_TENSOR; /* npy has nothing for the others */
+        char *path = format_text("%s/%s.%s", folder, names[i], tensor ? "npy" : "pb");
         if (tn_tensor_save(run->outputs[i], path, output_name(run, i)) != TN_OK) code = report_last_error();
         free(path);
     }
@@ -104,12 +105,13 @@ static int save_outputs(const Run *run, const char *folder) {
 
 static int run_model(tn_context *context, const char *path, const RunOptions *o) {
     Run run = {.path = path};
+    tn_session_options session = {.passes = &o->passes.settings};
     int code = open_model(context, path, &run.model);
     if (code == GO_ON) {
         run.n_inputs = tn_model_n_inputs(run.model);
         code = inputs_make(context, run.model, &o->inputs, &run.inputs);
     }
-    if (code == GO_ON && tn_session_create(run.model, NULL, &run.session) != TN_OK) code = report_last_error();
+    if (code == GO_ON && tn_session_create(run.model, &session, &run.session) != TN_OK) code = report_last_error();
     if (code == GO_ON) code = run_repeatedly(&run, o);
     if (code == GO_ON) {
         if (o->json) print_run_json(&run, o->profile);
@@ -147,7 +149,8 @@ static int run_run(int argc, const char **argv) {
     struct poptOption table[] = {
         INPUT_OPTIONS(o.inputs),
         SHAPE_OPTION(o.inputs),
-        {"output", 'o', POPT_ARG_STRING, &o.output, 0, "write each output there as NAME.npy", "DIR"},
+        {"output", 'o', POPT_ARG_STRING, &o.output, 0,
+         "write each output there as NAME.npy (what is no tensor: NAME.pb)", "DIR"},
         {"threads", 't', POPT_ARG_INT, &o.threads, 0, "threads (one a processor)", "N"},
         {"repeat", 'r', POPT_ARG_INT, &o.repeat, 0, "run that often and show the times", "N"},
         {"profile", 'p', POPT_ARG_NONE, &o.profile, 0, "show where the time goes", NULL},
@@ -155,11 +158,14 @@ static int run_run(int argc, const char **argv) {
          "compare with the test_data_set_* in DIR (beside the model)", "DIR"},
         {"rtol", '\0', POPT_ARG_DOUBLE, &o.rtol, 0, "allowed difference relative to an output's scale", "X"},
         {"atol", '\0', POPT_ARG_DOUBLE, &o.atol, 0, "allowed absolute difference (1e-7)", "X"},
+        PASS_OPTIONS(o.passes),
         {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
         END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_run, table, argc, argv, 0, 1);
+    if (code == GO_ON) code = passes_read(&command_run, &o.passes);
     if (code == GO_ON) code = run_with(&args, &o);
+    passes_free(&o.passes);
     args_free(&args);
     return code;
 }

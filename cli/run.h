@@ -7,6 +7,7 @@
 
 typedef struct RunOptions {
     InputOptions inputs;
+    PassOptions passes;
     char *output, *test;
     int threads, repeat, profile, json;
     double rtol, atol;

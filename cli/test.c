@@ -14,6 +14,7 @@ typedef struct TestOptions {
     int jobs, timeout, json;
     char *filter;
     CheckOptions check;
+    PassOptions passes;
 } TestOptions;
 
 typedef enum Outcome { PASSED, FAILED_TEST, SKIPPED } Outcome;
@@ -285,18 +286,21 @@ static int test_folders(const Args *args, const TestOptions *options) {
 }
 
 static int run_test(int argc, const char **argv) {
-    TestOptions o = {.timeout = 300, .check = {-1, -1}};
+    TestOptions o = {.timeout = 300, .check = {-1, -1, &o.passes.settings}};
     struct poptOption table[] = {
         {"jobs", 'j', POPT_ARG_INT, &o.jobs, 0, "models at a time (one a processor)", "N"},
         {"timeout", '\0', POPT_ARG_INT, &o.timeout, 0, "seconds that a model may take (300)", "N"},
         {"filter", 'f', POPT_ARG_STRING, &o.filter, 0, "only folders with this in their path", "TEXT"},
         {"rtol", '\0', POPT_ARG_DOUBLE, &o.check.rtol, 0, "allowed difference relative to an output's scale", "X"},
         {"atol", '\0', POPT_ARG_DOUBLE, &o.check.atol, 0, "allowed absolute difference (1e-7)", "X"},
+        PASS_OPTIONS(o.passes),
         {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
         END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_test, table, argc, argv, 1, -1);
+    if (code == GO_ON) code = passes_read(&command_test, &o.passes);
     if (code == GO_ON) code = test_folders(&args, &o);
+    passes_free(&o.passes);
     args_free(&args);
     return code;
 }
