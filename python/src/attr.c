@@ -6,12 +6,14 @@
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-static PyObject *get_scalar(const tn_node *node, const char *name, tn_attr_kind kind) {
+static PyObject *get_scalar(PyObject *self, const char *name, tn_attr_kind kind) {
+    const tn_node *node = handle_of(self)->handle;
     int64_t i;
     double f;
     const char *text;
     size_t length;
     tn_tensor *tensor;
+    tn_graph *graph;
     tn_status status;
     switch (kind) {
     case TN_ATTR_INT:
@@ -26,6 +28,10 @@ static PyObject *get_scalar(const tn_node *node, const char *name, tn_attr_kind 
     case TN_ATTR_TENSOR:
         status = tn_node_get_tensor(node, name, &tensor);
         return status == TN_OK ? py_tensor_object(tensor, true) : py_raise_status(status);
+    case TN_ATTR_GRAPH:
+        status = tn_node_get_graph(node, name, &graph);
+        return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_GRAPH, graph)
+                               : py_raise_status(status);
     default:
         return PyErr_Format(PyExc_NotImplementedError, "attribute \"%s\" is of a kind that cannot be read from here",
                             name);
@@ -83,7 +89,7 @@ PyObject *py_node_get_attr(PyObject *self, PyObject *name) {
     if (kind == TN_ATTR_INTS) return get_ints(node, text);
     if (kind == TN_ATTR_FLOATS) return get_floats(node, text);
     if (kind == TN_ATTR_STRINGS) return get_strings(node, text);
-    return get_scalar(node, text, kind);
+    return get_scalar(self, text, kind);
 }
 
 /* ---- setting --------------------------------------------------------------------------------------------------- */
@@ -144,9 +150,18 @@ static tn_status set_list(tn_node *node, const char *name, tn_attr_kind kind, Py
     return status;
 }
 
+static tn_status set_graph(PyObject *self, const char *name, PyObject *value) {
+    if (py_handle_check(value, HANDLE_GRAPH) < 0) return TN_INVALID_ARGUMENT;
+    if (handle_of(value)->model == handle_of(self)->model)
+        return tn_node_set_graph(handle_of(self)->handle, name, handle_of(value)->handle);
+    PyErr_SetString(PyExc_ValueError, "the graph is of another model");
+    return TN_INVALID_ARGUMENT;
+}
+
 /* What a Python value is where the op does not say what it wants. */
 static tn_attr_kind kind_of(PyObject *value) {
     if (PyObject_TypeCheck(value, py_tensor_type)) return TN_ATTR_TENSOR;
+    if (PyObject_TypeCheck(value, py_handle_types[HANDLE_GRAPH])) return TN_ATTR_GRAPH;
     if (PyLong_Check(value)) return TN_ATTR_INT;
     if (PyFloat_Check(value)) return TN_ATTR_FLOAT;
     if (PyUnicode_Check(value) || PyBytes_Check(value)) return TN_ATTR_STRING;
@@ -184,6 +199,7 @@ PyObject *py_node_set_attr(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO", &name, &value)) return NULL;
     tn_node *node = handle_of(self)->handle;
     if (tn_node_attr_kind(node, name, &kind) != TN_OK) kind = kind_of(value);
+    if (kind == TN_ATTR_GRAPH) return py_none_or_raise(set_graph(self, name, value));
     bool list = kind == TN_ATTR_INTS || kind == TN_ATTR_FLOATS || kind == TN_ATTR_STRINGS;
     return py_none_or_raise(list ? set_list(node, name, kind, value) : set_scalar(node, name, kind, value));
 }

@@ -11,9 +11,8 @@ static int begin_change(PyObject *self, HandleKind kind) {
     return 0;
 }
 
-/* The value that an argument stands for: NULL for None. -1 with the exception set for others, and for values of another
-   model, whose memory is not this one's. */
-static int value_from(PyObject *object, ModelObject *model, tn_value **value) {
+/* A value of another model is refused: its memory is not this one's. */
+int py_value_from(PyObject *object, ModelObject *model, tn_value **value) {
     *value = NULL;
     if (object == Py_None) return 0;
     if (py_handle_check(object, HANDLE_VALUE) < 0) return -1;
@@ -41,12 +40,20 @@ static PyObject *graph_add_input(PyObject *self, PyObject *args) {
     return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_VALUE, value) : py_raise_status(status);
 }
 
+static PyObject *graph_add_typed_input(PyObject *self, PyObject *args) {
+    const char *name, *type;
+    tn_value *value;
+    if (!PyArg_ParseTuple(args, "ss", &name, &type) || begin_change(self, HANDLE_GRAPH) < 0) return NULL;
+    tn_status status = tn_graph_add_input_typed(handle_of(self)->handle, name, type, &value);
+    return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_VALUE, value) : py_raise_status(status);
+}
+
 static PyObject *graph_add_output(PyObject *self, PyObject *args) {
     PyObject *object;
     const char *name = NULL;
     tn_value *value;
     if (!PyArg_ParseTuple(args, "O|z", &object, &name)) return NULL;
-    if (begin_change(self, HANDLE_GRAPH) < 0 || value_from(object, handle_of(self)->model, &value) < 0) return NULL;
+    if (begin_change(self, HANDLE_GRAPH) < 0 || py_value_from(object, handle_of(self)->model, &value) < 0) return NULL;
     return py_none_or_raise(tn_graph_add_output(handle_of(self)->handle, value, name));
 }
 
@@ -71,7 +78,7 @@ static PyObject *graph_add_node(PyObject *self, PyObject *args) {
     Py_ssize_t n = PyTuple_Size(operands);
     if (n > 64 || n_results < 0) return PyErr_Format(PyExc_ValueError, "%zd operands, %d results", n, n_results);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (value_from(PyTuple_GetItem(operands, i), handle_of(self)->model, &values[i]) < 0) return NULL;
+        if (py_value_from(PyTuple_GetItem(operands, i), handle_of(self)->model, &values[i]) < 0) return NULL;
     if (before != Py_None) {
         if (py_handle_check(before, HANDLE_NODE) < 0) return NULL;
         place = handle_of(before)->handle;
@@ -81,8 +88,26 @@ static PyObject *graph_add_node(PyObject *self, PyObject *args) {
     return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_NODE, node) : py_raise_status(status);
 }
 
+static PyObject *graph_add_subgraph(PyObject *self, PyObject *args) {
+    const char *name = NULL;
+    tn_graph *graph;
+    if (!PyArg_ParseTuple(args, "|z", &name) || begin_change(self, HANDLE_GRAPH) < 0) return NULL;
+    tn_status status = tn_graph_new_nested(handle_of(self)->handle, name, &graph);
+    return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_GRAPH, graph) : py_raise_status(status);
+}
+
+static PyObject *graph_erase(PyObject *self, PyObject *unused) {
+    (void)unused;
+    if (begin_change(self, HANDLE_GRAPH) < 0) return NULL;
+    return py_none_or_raise(tn_graph_erase(handle_of(self)->handle));
+}
+
 PyMethodDef py_graph_changes[] = {
     {"add_input", graph_add_input, METH_VARARGS, "add_input(name, dtype, shape): a value"},
+    {"add_typed_input", graph_add_typed_input, METH_VARARGS, "add_typed_input(name, type): a value"},
+    {"add_subgraph", graph_add_subgraph, METH_VARARGS,
+     "add_subgraph(name=None): a graph for a node of this one to hold"},
+    {"erase", graph_erase, METH_NOARGS, "Removes a nested graph that no node holds."},
     {"add_output", graph_add_output, METH_VARARGS, "add_output(value, name=None)"},
     {"add_constant", graph_add_constant, METH_VARARGS, "add_constant(tensor, name=None): a value"},
     {"add_node", graph_add_node, METH_VARARGS, "add_node(op, operands, n_results=1, before=None): a node"},
@@ -96,48 +121,22 @@ static PyObject *node_set_operand(PyObject *self, PyObject *args) {
     PyObject *object;
     tn_value *value;
     if (!PyArg_ParseTuple(args, "nO", &i, &object)) return NULL;
-    if (begin_change(self, HANDLE_NODE) < 0 || value_from(object, handle_of(self)->model, &value) < 0) return NULL;
+    if (begin_change(self, HANDLE_NODE) < 0 || py_value_from(object, handle_of(self)->model, &value) < 0) return NULL;
     return py_none_or_raise(tn_node_set_operand(handle_of(self)->handle, (size_t)i, value));
-}
-
-/* The handle object of this address, if there is one, forgets it. */
-static void forget(ModelObject *model, void *handle) {
-    PyObject *key = PyLong_FromVoidPtr(handle);
-    PyObject *found = key ? PyDict_GetItemWithError(model->handles, key) : NULL;
-    HandleObject *object = found ? PyLong_AsVoidPtr(found) : NULL;
-    if (object) {
-        object->handle = NULL;
-        PyDict_DelItem(model->handles, key);
-    }
-    Py_XDECREF(key);
-}
-
-static void forget_node(ModelObject *model, tn_node *node);
-
-static void forget_graph(ModelObject *model, tn_graph *graph) {
-    for (size_t i = 0; i < tn_graph_n_inputs(graph); i++) forget(model, tn_graph_input(graph, i));
-    for (tn_node *node = tn_graph_first(graph); node; node = tn_node_next(node)) forget_node(model, node);
-    forget(model, graph);
-}
-
-/* Nesting is bounded when models are read, and so is this recursion. */
-static void forget_node(ModelObject *model, tn_node *node) {
-    tn_graph *graph;
-    for (size_t k = 0; (graph = tn_node_graph(node, k)); k++) forget_graph(model, graph);
-    for (size_t i = 0; i < tn_node_n_results(node); i++) forget(model, tn_node_result(node, i));
-    forget(model, node);
 }
 
 static PyObject *node_erase(PyObject *self, PyObject *unused) {
     (void)unused;
     if (begin_change(self, HANDLE_NODE) < 0) return NULL;
-    tn_node *node = handle_of(self)->handle;
-    for (size_t i = 0; i < tn_node_n_results(node); i++) {
-        if (tn_value_n_uses(tn_node_result(node, i)) == 0) continue;
-        return py_raise_status(tn_node_erase(node)); /* refused, in its words */
-    }
-    forget_node(handle_of(self)->model, node);
-    return py_none_or_raise(tn_node_erase(node));
+    return py_none_or_raise(tn_node_erase(handle_of(self)->handle));
+}
+
+static PyObject *node_take_graph(PyObject *self, PyObject *args) {
+    const char *name;
+    tn_graph *graph;
+    if (!PyArg_ParseTuple(args, "s", &name) || begin_change(self, HANDLE_NODE) < 0) return NULL;
+    tn_status status = tn_node_take_graph(handle_of(self)->handle, name, &graph);
+    return status == TN_OK ? py_handle_object(handle_of(self)->model, HANDLE_GRAPH, graph) : py_raise_status(status);
 }
 
 static PyObject *node_change_attr(PyObject *self, PyObject *args) {
@@ -147,6 +146,7 @@ static PyObject *node_change_attr(PyObject *self, PyObject *args) {
 PyMethodDef py_node_changes[] = {
     {"set_operand", node_set_operand, METH_VARARGS, "set_operand(i, value)"},
     {"set_attr", node_change_attr, METH_VARARGS, "set_attr(name, value)"},
+    {"take_graph", node_take_graph, METH_VARARGS, "take_graph(name): the nested graph, for another node to hold"},
     {"erase", node_erase, METH_NOARGS, "Removes the node, whose results nobody may read."},
     {NULL},
 };
@@ -161,7 +161,7 @@ static PyObject *value_rename(PyObject *self, PyObject *args) {
 
 static PyObject *value_replace(PyObject *self, PyObject *other) {
     tn_value *with;
-    if (begin_change(self, HANDLE_VALUE) < 0 || value_from(other, handle_of(self)->model, &with) < 0) return NULL;
+    if (begin_change(self, HANDLE_VALUE) < 0 || py_value_from(other, handle_of(self)->model, &with) < 0) return NULL;
     return py_none_or_raise(tn_value_replace(handle_of(self)->handle, with));
 }
 

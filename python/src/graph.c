@@ -34,6 +34,15 @@ PyObject *py_handle_object(ModelObject *model, HandleKind kind, void *handle) {
     return (PyObject *)self;
 }
 
+/* What was erased keeps its memory, and so its address, as long as the model lives. */
+static bool handle_is_alive(const HandleObject *self) {
+    switch (self->kind) {
+    case HANDLE_GRAPH: return tn_graph_is_alive(self->handle);
+    case HANDLE_NODE: return tn_node_is_alive(self->handle);
+    default: return tn_value_is_alive(self->handle);
+    }
+}
+
 int py_handle_check(PyObject *object, HandleKind kind) {
     static const char *const names[] = {"graph", "node", "value"};
     HandleObject *self = handle_of(object);
@@ -41,9 +50,19 @@ int py_handle_check(PyObject *object, HandleKind kind) {
         PyErr_Format(PyExc_TypeError, "a %s is wanted, not %R", names[kind], (PyObject *)Py_TYPE(object));
         return -1;
     }
-    if (self->handle) return 0;
+    if (handle_is_alive(self)) return 0;
     PyErr_Format(PyExc_ReferenceError, "the %s was erased", names[kind]);
     return -1;
+}
+
+void py_forget_handles(ModelObject *model) {
+    PyObject *key, *address;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(model->handles, &at, &key, &address)) {
+        HandleObject *object = PyLong_AsVoidPtr(address);
+        object->handle = NULL;
+    }
+    PyDict_Clear(model->handles);
 }
 
 static void handle_dealloc(PyObject *object) {
@@ -67,7 +86,7 @@ static PyObject *handle_model(PyObject *self, void *unused) {
 
 static PyObject *handle_alive(PyObject *self, void *unused) {
     (void)unused;
-    return PyBool_FromLong(handle_of(self)->handle != NULL);
+    return PyBool_FromLong(handle_is_alive(handle_of(self)));
 }
 
 static PyObject *text_or_empty(const char *text) { return py_text_from(text, text ? strlen(text) : 0); }
@@ -195,6 +214,12 @@ static PyObject *value_definition(PyObject *self, void *unused) {
     return py_handle_object(handle_of(self)->model, HANDLE_NODE, tn_value_def(handle_of(self)->handle));
 }
 
+static PyObject *value_owner(PyObject *self, void *unused) {
+    (void)unused;
+    if (py_handle_check(self, HANDLE_VALUE) < 0) return NULL;
+    return py_handle_object(handle_of(self)->model, HANDLE_GRAPH, tn_value_owner(handle_of(self)->handle));
+}
+
 static PyObject *value_n_uses(PyObject *self, void *unused) {
     (void)unused;
     return py_handle_check(self, HANDLE_VALUE) < 0 ? NULL : PyLong_FromSize_t(tn_value_n_uses(handle_of(self)->handle));
@@ -251,6 +276,7 @@ static PyGetSetDef value_fields[] = {
     HANDLE_FIELDS,
     {"name", value_name, NULL, NULL, NULL},
     {"definition", value_definition, NULL, "the node, or None for a graph's input", NULL},
+    {"owner", value_owner, NULL, "the graph that it is an input of, or its node stands in", NULL},
     {"n_uses", value_n_uses, NULL, NULL, NULL},
     {"info", value_info, NULL, "(name, kind, dtype, shape, has_default, type)", NULL},
     {NULL},

@@ -6,15 +6,23 @@
 
 static tn_model *model_of(PyObject *self) { return ((ModelObject *)self)->model; }
 
-int py_model_writable(ModelObject *model) {
-    if (model->users == 0) return 0;
-    py_raise_text(TN_STATE, "the model is in use by a session and cannot be changed; delete the session first");
+int py_model_check(ModelObject *model) {
+    if (model->model) return 0;
+    if (!model->lent) py_raise_text(TN_STATE, "the model is NULL as long as it is being built");
+    else PyErr_SetString(PyExc_ReferenceError, "the model was that of a pass, and the pass has ended");
     return -1;
 }
 
-/* Takes the model over, also when it fails. */
-static PyObject *model_object(PyObject *class, tn_model *model, bool changed) {
-    ModelObject *self = (ModelObject *)PyType_GenericAlloc((PyTypeObject *)class, 0);
+int py_model_writable(ModelObject *model) {
+    if (model->users == 0) return 0;
+    py_raise_text(
+        TN_STATE,
+        "the model is in use by a session, a walk or a mutator and cannot be changed; delete the session first");
+    return -1;
+}
+
+PyObject *py_model_object(PyTypeObject *type, tn_model *model, bool changed) {
+    ModelObject *self = (ModelObject *)PyType_GenericAlloc(type, 0);
     if (!self) {
         tn_model_release(model);
         return NULL;
@@ -23,6 +31,10 @@ static PyObject *model_object(PyObject *class, tn_model *model, bool changed) {
     self->changed = changed;
     if (!(self->handles = PyDict_New())) Py_CLEAR(self);
     return (PyObject *)self;
+}
+
+static PyObject *model_object(PyObject *class, tn_model *model, bool changed) {
+    return py_model_object((PyTypeObject *)class, model, changed);
 }
 
 static void model_dealloc(PyObject *self) {
@@ -89,7 +101,9 @@ static PyObject *model_parse_text(PyObject *class, PyObject *args) {
 static PyObject *model_save(PyObject *self, PyObject *args) {
     PyObject *path;
     tn_status status;
-    if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) return NULL;
+    if (py_model_check((ModelObject *)self) < 0 || py_model_idle((ModelObject *)self, false) < 0 ||
+        !PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path))
+        return NULL;
     const char *bytes = PyBytes_AsString(path);
     ((ModelObject *)self)->users++;
     Py_BEGIN_ALLOW_THREADS status = tn_model_save(model_of(self), bytes);
@@ -98,9 +112,22 @@ static PyObject *model_save(PyObject *self, PyObject *args) {
     return py_none_or_raise(status);
 }
 
+static PyObject *model_clone(PyObject *self, PyObject *unused) {
+    ModelObject *model = (ModelObject *)self;
+    tn_model *copy;
+    tn_status status;
+    (void)unused;
+    if (py_model_check(model) < 0 || py_model_idle(model, false) < 0) return NULL;
+    model->users++;
+    Py_BEGIN_ALLOW_THREADS status = tn_model_clone(model->model, &copy);
+    Py_END_ALLOW_THREADS model->users--;
+    return status == TN_OK ? py_model_object(Py_TYPE(self), copy, model->changed) : py_raise_status(status);
+}
+
 static PyObject *model_text(PyObject *self, PyObject *unused) {
     char *text;
     (void)unused;
+    if (py_model_check((ModelObject *)self) < 0) return NULL;
     tn_status status = tn_model_text(model_of(self), &text);
     return status == TN_OK ? py_take_text(text) : py_raise_status(status);
 }
@@ -108,19 +135,20 @@ static PyObject *model_text(PyObject *self, PyObject *unused) {
 static PyObject *model_dot(PyObject *self, PyObject *unused) {
     char *text;
     (void)unused;
+    if (py_model_check((ModelObject *)self) < 0) return NULL;
     tn_status status = tn_model_dot(model_of(self), &text);
     return status == TN_OK ? py_take_text(text) : py_raise_status(status);
 }
 
 static PyObject *model_verify(PyObject *self, PyObject *unused) {
     (void)unused;
-    return py_none_or_raise(tn_model_verify(model_of(self)));
+    return py_model_check((ModelObject *)self) < 0 ? NULL : py_none_or_raise(tn_model_verify(model_of(self)));
 }
 
 static PyObject *model_infer(PyObject *self, PyObject *unused) {
     ModelObject *model = (ModelObject *)self;
     (void)unused;
-    if (py_model_writable(model) < 0) return NULL;
+    if (py_model_check(model) < 0 || py_model_writable(model) < 0) return NULL;
     tn_status status = tn_model_infer(model->model);
     if (status == TN_OK) model->changed = false;
     return py_none_or_raise(status);
@@ -141,18 +169,20 @@ static PyObject *infos(const tn_model *model, size_t n, InfoFn ask) {
 
 static PyObject *model_inputs(PyObject *self, PyObject *unused) {
     (void)unused;
+    if (py_model_check((ModelObject *)self) < 0) return NULL;
     return infos(model_of(self), tn_model_n_inputs(model_of(self)), tn_model_input);
 }
 
 static PyObject *model_outputs(PyObject *self, PyObject *unused) {
     (void)unused;
+    if (py_model_check((ModelObject *)self) < 0) return NULL;
     return infos(model_of(self), tn_model_n_outputs(model_of(self)), tn_model_output);
 }
 
 static PyObject *model_metadata(PyObject *self, void *unused) {
     const tn_model *model = model_of(self);
     (void)unused;
-    PyObject *dict = PyDict_New();
+    PyObject *dict = py_model_check((ModelObject *)self) < 0 ? NULL : PyDict_New();
     for (size_t i = 0; dict && i < tn_model_n_metadata(model); i++) {
         const char *key, *value;
         tn_status status = tn_model_metadata_at(model, i, &key, &value);
@@ -167,6 +197,7 @@ static PyObject *model_metadata(PyObject *self, void *unused) {
 
 static PyObject *model_graph(PyObject *self, void *unused) {
     (void)unused;
+    if (py_model_check((ModelObject *)self) < 0) return NULL;
     return py_handle_object((ModelObject *)self, HANDLE_GRAPH, tn_model_graph(model_of(self)));
 }
 
@@ -187,7 +218,11 @@ static PyMethodDef model_methods[] = {
     {"infer", model_infer, METH_NOARGS, "Finds types and shapes of all values anew."},
     {"inputs", model_inputs, METH_NOARGS, "(name, kind, dtype, shape, has_default, type) of each input."},
     {"outputs", model_outputs, METH_NOARGS, "The same of each output."},
-    {"order", py_visit_order, METH_NOARGS, "(kind, handle) of all graphs, inputs and nodes, as a visitor meets them."},
+    {"clone", model_clone, METH_NOARGS, "A copy that shares the constants' memory."},
+    {"optimize", py_model_optimize, METH_VARARGS, "optimize(settings): (a better model, what the passes did)"},
+    {"run_passes", py_model_run_passes, METH_VARARGS, "run_passes(settings): on the model itself; what they did"},
+    {"rebuild", py_model_rebuild, METH_VARARGS,
+     "rebuild(node, input, graph, location, type): what a mutator makes of it"},
     {NULL},
 };
 static PyGetSetDef model_fields[] = {

@@ -214,6 +214,17 @@ static PyMethodDef functions[] = {
     {"set_error_types", set_error_types, METH_O, "The exception class for each status, by name."},
     {"set_handle_types", set_handle_types, METH_VARARGS, "The subclasses of Graph, Node and Value to make."},
     {"from_dlpack", py_tensor_from_dlpack, METH_VARARGS, "from_dlpack(context, capsule): a tensor over its memory."},
+    {"walk_order", py_walk_order, METH_VARARGS,
+     "walk_order(start, heads, descend): (kind, object, count, of) of all that a visitor meets."},
+    {"set_model_type", py_set_model_type, METH_O, "The subclass of Model that passes are given."},
+    {"register_pass", py_register_pass, METH_VARARGS,
+     "register_pass(function, name, summary, kind, phase, order, opt_level, each_graph, per_shape, targets, excluded, "
+     "kernels, required, keeps, options)"},
+    {"unregister_pass", py_unregister_pass, METH_VARARGS, "unregister_pass(name)"},
+    {"load_plugin", py_load_plugin, METH_VARARGS, "load_plugin(path)"},
+    {"load_plugins_from_env", py_load_plugins_from_env, METH_NOARGS, "Those that TENON_PLUGINS names."},
+    {"passes", py_list_passes, METH_NOARGS, "The names of all passes."},
+    {"pass_info", py_pass_info, METH_VARARGS, "pass_info(name): a dict."},
     {"ops", list_ops, METH_NOARGS, "(domain, name, kind, summary) of every op."},
     {NULL},
 };
@@ -235,7 +246,7 @@ PyMODINIT_FUNC PyInit__tenon(void) {
     if (!module) return NULL;
     if ((py_context_type = py_make_type(module, &context_spec)) && py_tensor_init_type(module) == 0 &&
         py_model_init_type(module) == 0 && py_session_init_type(module) == 0 && py_graph_init_types(module) == 0 &&
-        PyModule_AddStringConstant(module, "version", tn_version()) == 0)
+        py_passes_init_type(module) == 0 && PyModule_AddStringConstant(module, "version", tn_version()) == 0)
         return module;
     Py_DECREF(module);
     return NULL;

@@ -8,22 +8,32 @@ static tn_session *session_of(PyObject *self) { return ((SessionObject *)self)->
 
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 
-static tn_status create(ModelObject *model, const char *const *names, size_t n, int max_plans, tn_session **session) {
-    tn_session_options options = {.outputs = names, .n_outputs = n, .max_plans = max_plans};
+/* False with the exception set. */
+static bool create(ModelObject *model, const char *const *names, size_t n, int max_plans, PyObject *passes,
+                   tn_session **session) {
+    PassSettings settings;
+    PassCall call;
     tn_status status;
+    if (!py_pass_settings(passes, &settings)) return false;
+    tn_session_options options = {.outputs = names, .n_outputs = n, .max_plans = max_plans};
+    if (settings.given) options.passes = &settings.settings;
+    py_pass_call_begin(&call, NULL);
     model->users++;
     Py_BEGIN_ALLOW_THREADS status = tn_session_create(model->model, &options, session);
     Py_END_ALLOW_THREADS model->users--;
-    return status;
+    bool done = py_pass_call_end(&call, status);
+    py_pass_settings_free(&settings);
+    return done;
 }
 
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"model", "outputs", "max_plans", NULL};
+    static char *words[] = {"model", "outputs", "max_plans", "passes", NULL};
     ModelObject *model;
-    PyObject *outputs = NULL;
+    PyObject *outputs = NULL, *passes = Py_None;
     int max_plans = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!i", words, py_model_type, &model, &PyTuple_Type, &outputs,
-                                     &max_plans))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!iO", words, py_model_type, &model, &PyTuple_Type, &outputs,
+                                     &max_plans, &passes) ||
+        py_model_check(model) < 0 || py_model_idle(model, true) < 0)
         return NULL;
     Py_ssize_t n = outputs ? PyTuple_Size(outputs) : 0;
     SessionObject *self = (SessionObject *)PyType_GenericAlloc(type, 0);
@@ -32,11 +42,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (self && !names) PyErr_NoMemory();
     for (Py_ssize_t i = 0; ready && i < n; i++)
         ready = (names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(outputs, i), NULL));
-    if (ready) {
-        tn_status status = create(model, names, (size_t)n, max_plans, &self->session);
-        if (status != TN_OK) py_raise_status(status);
-        ready = status == TN_OK;
-    }
+    ready = ready && create(model, names, (size_t)n, max_plans, passes, &self->session);
     PyMem_Free(names);
     if (!ready) {
         Py_XDECREF(self);
@@ -49,8 +55,10 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static void session_dealloc(PyObject *object) {
     SessionObject *self = (SessionObject *)object;
-    tn_session_release(self->session);
-    if (self->model) self->model->users--;
+    tn_session *session = self->session;
+    /* It waits for whoever makes another session of the model, which may wait for Python to run a pass. */
+    Py_BEGIN_ALLOW_THREADS tn_session_release(session);
+    Py_END_ALLOW_THREADS if (self->model) self->model->users--;
     Py_XDECREF(self->model);
     py_free_object(object);
 }
@@ -145,9 +153,11 @@ static PyObject *session_run(PyObject *object, PyObject *args, PyObject *kwargs)
         call_bind(&call, inputs, outputs) == 0) {
         tn_run_options options = {.timeout_ns = timeout, .profile = profile};
         tn_status status;
+        PassCall passes; /* those that run for each set of sizes */
+        py_pass_call_begin(&passes, NULL);
         Py_BEGIN_ALLOW_THREADS status = tn_session_run(self->session, &options, call.in, (size_t)call.n_in, call.out,
                                                        (size_t)call.n_out);
-        Py_END_ALLOW_THREADS results = status == TN_OK ? call_results(&call, outputs) : py_raise_status(status);
+        Py_END_ALLOW_THREADS results = py_pass_call_end(&passes, status) ? call_results(&call, outputs) : NULL;
     }
     call_free(&call);
     self->running = false;
@@ -169,7 +179,14 @@ static PyObject *session_resize(PyObject *self, PyObject *args) {
         if (py_dims_from(shape, &shapes[i].rank, dims[i]) < 0) return NULL;
         shapes[i].dims = dims[i];
     }
-    return py_none_or_raise(tn_session_resize(session_of(self), shapes, (size_t)n));
+    PassCall passes;
+    tn_session *session = session_of(self);
+    tn_status status;
+    ((SessionObject *)self)->running = true;
+    py_pass_call_begin(&passes, NULL);
+    Py_BEGIN_ALLOW_THREADS status = tn_session_resize(session, shapes, (size_t)n);
+    Py_END_ALLOW_THREADS((SessionObject *)self)->running = false;
+    return py_pass_call_end(&passes, status) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *session_cancel(PyObject *self, PyObject *unused) {
@@ -226,7 +243,7 @@ static PyMethodDef session_methods[] = {
     {NULL},
 };
 static PyType_Slot session_slots[] = {
-    {Py_tp_doc, "Session(model, outputs=(), max_plans=0): one plan and its memory."},
+    {Py_tp_doc, "Session(model, outputs=(), max_plans=0, passes=None): one plan and its memory."},
     {Py_tp_new, session_new},
     {Py_tp_dealloc, session_dealloc},
     {Py_tp_methods, session_methods},

@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <tenon/graph.h>
+#include <tenon/passes.h>
 
 typedef struct ContextObject {
     PyObject_HEAD tn_context *context;
@@ -21,10 +22,12 @@ typedef struct TensorObject {
 /* Handles of its graphs, nodes and values are found by address, so that equal handles are one object and an erased
    node's handles can be told. The table does not own them: a handle leaves it when it dies. */
 typedef struct ModelObject {
-    PyObject_HEAD tn_model *model;
-    PyObject *handles; /* dict: address -> address of the HandleObject */
-    Py_ssize_t users;  /* sessions, and calls under way without the lock: the model may not change */
-    bool changed;      /* since types were found last */
+    PyObject_HEAD tn_model *model; /* NULL: it was a pass's, which has ended */
+    PyObject *handles;             /* dict: address -> address of the HandleObject */
+    Py_ssize_t users;              /* sessions, and calls under way during which the model may not change */
+    bool changed;                  /* since types were found last */
+    bool optimizing;               /* passes run on it */
+    bool lent;                     /* to a pass, for the time that it runs */
 } ModelObject;
 
 typedef struct SessionObject {
@@ -38,7 +41,7 @@ typedef enum HandleKind { HANDLE_GRAPH, HANDLE_NODE, HANDLE_VALUE, HANDLE_KINDS 
 /* A graph, a node or a value. */
 typedef struct HandleObject {
     PyObject_HEAD ModelObject *model;
-    void *handle; /* NULL: erased */
+    void *handle; /* NULL: the model it was part of was given up */
     HandleKind kind;
 } HandleObject;
 
@@ -82,7 +85,7 @@ PyObject *py_tensor_from_dlpack(PyObject *module, PyObject *args);
 PyObject *py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_tensor_dlpack_device(PyObject *self, PyObject *unused);
 
-/* ---- model.c, graph.c, change.c, session.c, visit.c ------------------------------------------------------------ */
+/* ---- model.c, graph.c, change.c, session.c, visit.c, mutate.c ------------------------------------------------------ */
 
 int py_model_init_type(PyObject *module);
 int py_session_init_type(PyObject *module);
@@ -93,12 +96,60 @@ PyObject *py_handle_object(ModelObject *model, HandleKind kind, void *handle);
 /* -1 with the exception set when the object is no such handle, or is erased. */
 int py_handle_check(PyObject *object, HandleKind kind);
 static inline HandleObject *handle_of(PyObject *object) { return (HandleObject *)object; }
-/* -1 with the exception set while a session of the model lives. */
+/* Makes all handles of the model say that they are erased: its memory is gone. */
+void py_forget_handles(ModelObject *model);
+/* -1 with the exception set when there is no model any more. */
+int py_model_check(ModelObject *model);
+/* -1 with the exception set while a session of the model lives, or it is walked or rebuilt. */
 int py_model_writable(ModelObject *model);
+/* Takes the model over, also when it fails. A NULL one is to be set later. */
+PyObject *py_model_object(PyTypeObject *type, tn_model *model, bool changed);
+/* The value that an argument stands for: NULL for None. -1 with the exception set for others, and for values of another
+   model. */
+int py_value_from(PyObject *object, ModelObject *model, tn_value **value);
 
 extern PyMethodDef py_graph_changes[], py_node_changes[], py_value_changes[];
 PyObject *py_node_get_attr(PyObject *self, PyObject *name);
 PyObject *py_node_set_attr(PyObject *self, PyObject *args);
-PyObject *py_visit_order(PyObject *self, PyObject *unused);
+PyObject *py_walk_order(PyObject *module, PyObject *args);
+PyObject *py_model_rebuild(PyObject *self, PyObject *args);
+
+/* ---- passes.c, pass_list.c -------------------------------------------------------------------------------------- */
+
+/* Around each call of the engine in which passes may run, so that their exceptions come out of it; with the lock of the
+   interpreter held. */
+typedef struct PassCall {
+    ModelObject *in_place; /* the model that they run on; NULL: a copy */
+    bool nested;           /* in a pass on the same model */
+    PyObject *type, *value, *trace;
+    struct PassCall *outer;
+} PassCall;
+void py_pass_call_begin(PassCall *call, ModelObject *in_place);
+bool py_pass_call_end(PassCall *call, tn_status status); /* false with the exception set */
+
+/* Settings as the package gives them: None, or a tuple of pipeline, opt level (-1: default), what is added, what is
+   disabled, whether to verify each, and the limits of passes and changes. False with the exception set. */
+typedef struct PassSettings {
+    bool given;
+    tn_pass_settings settings;
+    const char **added, **disabled;
+} PassSettings;
+bool py_pass_settings(PyObject *from, PassSettings *out);
+void py_pass_settings_free(PassSettings *settings);
+
+/* -1 with the exception set while passes run on the model: it is theirs then. What does not outlast a pass may be done from
+   within one. */
+int py_model_idle(ModelObject *model, bool lasting);
+
+PyObject *py_register_pass(PyObject *module, PyObject *args);
+PyObject *py_unregister_pass(PyObject *module, PyObject *args);
+PyObject *py_load_plugin(PyObject *module, PyObject *args);
+PyObject *py_load_plugins_from_env(PyObject *module, PyObject *unused);
+PyObject *py_set_model_type(PyObject *module, PyObject *type);
+PyObject *py_list_passes(PyObject *module, PyObject *unused);
+PyObject *py_pass_info(PyObject *module, PyObject *args);
+PyObject *py_model_run_passes(PyObject *self, PyObject *args);
+PyObject *py_model_optimize(PyObject *self, PyObject *args);
+int py_passes_init_type(PyObject *module);
 
 #endif

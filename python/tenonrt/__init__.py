@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _tenon, capi
+from . import _tenon, capi, passes
 from ._binding import IOBinding, OrtDevice, OrtValue, from_dlpack
 from ._errors import TenonError
-from ._model import Graph, Model, Node, StopVisit, Value, Visitor, load, visit
+from ._model import Graph, Model, Node, Value, load
 from ._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+from ._passes import PassRecord, PassRun, load_plugin, register_pass, unregister_pass
 from ._session import (
     InferenceSession,
     ModelMetadata,
@@ -22,15 +23,17 @@ from ._session import (
     get_available_providers,
     get_device,
 )
+from ._walk import Mutator, StopVisit, Visitor, visit
 
 __version__: str = _tenon.version
 
 __all__ = [
     "ExecutionMode", "ExecutionOrder", "Graph", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "Model",
-    "ModelMetadata", "Node", "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionOptions", "StopVisit", "TenonError",
-    "Value", "Visitor", "capi", "disable_telemetry_events", "enable_telemetry_events", "from_dlpack", "get_all_providers",
-    "get_available_providers", "get_build_info", "get_device", "get_version_string", "has_collective_ops", "load", "ops",
-    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "visit",
+    "ModelMetadata", "Mutator", "Node", "NodeArg", "OrtDevice", "OrtValue", "PassRecord", "PassRun", "RunOptions",
+    "SessionOptions", "StopVisit", "TenonError", "Value", "Visitor", "capi", "disable_telemetry_events",
+    "enable_telemetry_events", "from_dlpack", "get_all_providers", "get_available_providers", "get_build_info",
+    "get_device", "get_version_string", "has_collective_ops", "load", "load_plugin", "ops", "passes", "register_pass",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "unregister_pass", "visit",
 ]  # fmt: skip
 
 
@@ -57,3 +60,5 @@ def _no_effect(*_: Any) -> None:
 
 set_default_logger_severity = set_default_logger_verbosity = set_seed = _no_effect
 disable_telemetry_events = enable_telemetry_events = _no_effect
+
+_tenon.load_plugins_from_env()

@@ -2,13 +2,13 @@
 """Models as graphs: reading, building, changing, walking."""
 from __future__ import annotations
 
+import operator
 import os
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from . import _arrays, _tenon
-from ._errors import InvalidArgument
+from . import _arrays, _passes, _tenon
 
 
 class Model(_tenon.Model):
@@ -34,11 +34,54 @@ class Model(_tenon.Model):
         """From Tenon's text, whose constants must stand in it."""
         return cls.parse_text(_arrays.context(threads), text)
 
+    def clone(self) -> Model:
+        """A copy that can be changed while sessions of this one live; the constants' memory is shared."""
+        return super().clone()
+
+    def optimize(
+        self,
+        passes: str | Sequence[str] | None = None,
+        opt_level: int | None = None,
+        *,
+        add: str | Sequence[str] = (),
+        disable: str | Sequence[str] = (),
+        verify: bool = False,
+        max_passes: int = 0,
+        max_changes: int = 0,
+        report: list[_passes.PassRecord] | None = None,
+    ) -> Model:
+        """A better model; this one stays as it is. `passes`: a list that takes the place of the default one, as names or as
+        the text of a pipeline; `opt_level`: 0 to 3 (2); `add`, `disable`: passes to run besides, not to run; `verify`:
+        check the model after each; `report`: a list to which what each of them did is added."""
+        given = _passes.settings(passes, opt_level, add, disable, verify, max_passes, max_changes)
+        better, rows = super().optimize(given)
+        if report is not None:
+            report += _passes.records(rows)
+        return better
+
+    def run_passes(
+        self,
+        passes: str | Sequence[str] | None = None,
+        opt_level: int | None = None,
+        *,
+        add: str | Sequence[str] = (),
+        disable: str | Sequence[str] = (),
+        verify: bool = False,
+        max_passes: int = 0,
+        max_changes: int = 0,
+    ) -> list[_passes.PassRecord]:
+        """The same on the model itself, and what each of them did. Handles of what is not erased stay good."""
+        given = _passes.settings(passes, opt_level, add, disable, verify, max_passes, max_changes)
+        return _passes.records(super().run_passes(given))
+
     def __str__(self) -> str:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<Model {self.graph.name!r}: {len(self.graph)} nodes>"
+        try:
+            return f"<Model {self.graph.name!r}: {len(self.graph)} nodes>"
+        except ReferenceError:
+            return "<Model, of a pass that has ended>"
 
 
 class Graph(_tenon.Graph):
@@ -46,9 +89,22 @@ class Graph(_tenon.Graph):
 
     __slots__ = ()
 
-    def input(self, name: str, dtype: Any, shape: Sequence[int | None] | None = None) -> Value:
-        """A new input. `dtype`: "f32", np.float32, ...; sizes of None are not known, a shape of None not even its rank."""
-        return self.add_input(name, _arrays.dtype_name(dtype), shape if shape is None else tuple(shape))
+    def input(self, name: str, dtype: Any = None, shape: Sequence[int | str | None] | None = None) -> Value:
+        """A new input: input("x", "f32[batch,3]"), the type as the text has it, or input("x", np.float32, ["batch", 3]).
+        A size is a number, a name or an expression like "(h + 1)/2" of what is known when the model runs, or None; a shape
+        of None says not even the rank, a type of None nothing."""
+        if dtype is None or (shape is None and isinstance(dtype, str) and _is_type(dtype)):
+            return self.add_typed_input(name, "?" if dtype is None else dtype)
+        kind = _arrays.dtype_name(dtype)
+        if shape is not None and any(isinstance(size, str) for size in shape):
+            return self.add_typed_input(name, f"{kind}[{','.join(map(_size_text, shape))}]")
+        return self.add_input(name, kind, shape if shape is None else tuple(shape))
+
+    def subgraph(self, name: str = "") -> Graph:
+        """A graph to be nested in a node of this one: fill it with inputs, ops and outputs before or after it is handed to
+        an op, `g.op("Loop", [trips, None, x], body=body)`. It may read this graph's values. A model whose values are read
+        by a graph that no node holds is not valid; `erase()` gives such a graph up."""
+        return self.add_subgraph(name)
 
     def constant(self, array: Any, name: str = "", dtype: Any = None) -> Value:
         """A constant with a copy of the array. `dtype`: the type of which the array holds the bits."""
@@ -67,8 +123,9 @@ class Graph(_tenon.Graph):
     ) -> Any:
         """A node of that op, at the end or before another: its result, or a list of them when `outputs` is not 1.
 
-        Operands are values, None where one is absent, or arrays and numbers, which become constants. `name` names the
-        first result. Types are found when the model is inferred or run."""
+        Operands are values, None where one is absent, or arrays and numbers, which become constants. Attributes are
+        numbers, text, arrays, lists of those, and graphs made by `subgraph`. `name` names the first result. Types are
+        found when the model is inferred or run."""
         values = tuple(item if item is None or isinstance(item, Value) else self.constant(item) for item in operands)
         node = self.add_node(op, values, outputs, before)
         try:
@@ -77,6 +134,9 @@ class Graph(_tenon.Graph):
             if name:
                 node.results[0].rename(name)
         except BaseException:
+            for key, value in attributes.items():
+                if isinstance(value, Graph) and value in node.graphs:
+                    node.take_graph(key)  # it is the caller's still
             node.erase()
             raise
         results = node.results
@@ -109,6 +169,17 @@ class Graph(_tenon.Graph):
         return f"<Graph {self.name!r}: {len(self)} nodes>" if self.alive else "<Graph, erased>"
 
 
+def _is_type(text: str) -> bool:
+    return "[" in text or text in ("", "?") or text.startswith(("seq(", "opt(", "map("))
+
+
+def _size_text(size: int | str | None) -> str:
+    """In brackets, so that it is one size whatever it says."""
+    if isinstance(size, str):
+        return size if size.isidentifier() else f"({size})"
+    return "?" if size is None or size < 0 else str(operator.index(size))
+
+
 class Node(_tenon.Node):
     """An op with its operands, results and attributes. Two handles of one node are the same object."""
 
@@ -120,18 +191,20 @@ class Node(_tenon.Node):
         found = {}
         for name in self.attr_names():
             try:
-                found[name] = self.get(name)
+                value = self.get(name)
             except NotImplementedError:
-                pass
+                continue
+            if not isinstance(value, Graph):
+                found[name] = value
         return found
 
     def get(self, name: str) -> Any:
-        """An attribute's value, or the op's default for it: int, float, str, array, or a list of those."""
+        """An attribute's value, or the op's default for it: int, float, str, array, a list of those, or a graph."""
         value = self.get_attr(name)
         return _arrays.to_array(value) if isinstance(value, _tenon.Tensor) else value
 
     def set(self, name: str, value: Any) -> None:
-        """The kind is the one that the op wants of that name."""
+        """The kind is the one that the op wants of that name. A nested graph that stood there is erased."""
         if isinstance(value, np.ndarray):
             value = _arrays.from_array(_arrays.context(), value.copy())
         elif isinstance(value, (np.bool_, np.integer)):
@@ -202,71 +275,9 @@ class Value(_tenon.Value):
 
 
 _tenon.set_handle_types(Graph, Node, Value)
+_tenon.set_model_type(Model)
 
 
 def load(source: str | os.PathLike[str] | bytes, *, folder: str | None = None, threads: int = 0) -> Model:
     """Reads a model, from a file's name or its bytes."""
     return Model.load(source, folder=folder, threads=threads)
-
-
-class StopVisit(Exception):
-    """Raised by a function of a visitor, it ends the walk."""
-
-
-def visit(
-    model: Model,
-    ops: Mapping[str, Callable[[Node], Any]] | None = None,
-    default: Callable[[Node], Any] | None = None,
-    input: Callable[[Value], Any] | None = None,  # noqa: A002
-    graph: Callable[[Graph], Any] | None = None,
-) -> int:
-    """Calls a function for each node: that of its op ("Conv", "com.microsoft.QGemm"), else `default`. Graphs come before
-    their inputs, operands before users, nested graphs before the node that owns them. The order is found before the first
-    call, so the functions may change the graph: what they erase is not visited any more, what they add is not visited
-    yet. Returns how many calls there were."""
-    table = dict(ops or {})
-    known = {name for domain, name, *_ in _tenon.ops() for name in (name, f"{domain}.{name}")}
-    unknown = [name for name in table if name.lstrip(".") not in known]
-    if unknown:
-        raise InvalidArgument("NOT_FOUND", f"a visitor is for ops that do not exist: {', '.join(unknown)}")
-    calls = 0
-    try:
-        for kind, handle in model.order():
-            if not handle.alive:
-                continue
-            function: Callable[[Any], Any] | None = graph if kind == "graph" else input
-            if kind == "node":
-                function = table.get(f"{handle.domain}.{handle.op}") or table.get(handle.op) or default
-            if function is not None:
-                calls += 1
-                function(handle)
-    except StopVisit:
-        pass
-    return calls
-
-
-class Visitor:
-    """Base of visitors: give it methods visit_<Op>(node), and any of visit_node (all other ops), visit_input, visit_graph.
-
-        class Count(tenonrt.Visitor):
-            def __init__(self): self.convs = 0
-            def visit_Conv(self, node): self.convs += 1
-
-        counter = Count()
-        counter.visit(model)
-    """
-
-    def visit(self, model: Model) -> int:
-        special = ("visit_node", "visit_input", "visit_graph")
-        names = [name for name in dir(self) if name.startswith("visit_") and name not in special]
-        table = {name[len("visit_") :]: getattr(self, name) for name in names}
-        return visit(model, table, self.visit_node, self.visit_input, self.visit_graph)
-
-    def visit_node(self, node: Node) -> None:
-        pass
-
-    def visit_input(self, value: Value) -> None:
-        pass
-
-    def visit_graph(self, graph: Graph) -> None:
-        pass

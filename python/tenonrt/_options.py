@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import threading
-from typing import Any
+import warnings
+from typing import Any, Iterable
 
+from . import _passes, _tenon
 from ._errors import Fail
 
 
@@ -64,6 +66,7 @@ class SessionOptions(_Options):
         "enable_mem_reuse": True,
         "use_deterministic_compute": False,
         "use_per_session_threads": True,
+        "passes": None,
     }
     intra_op_num_threads: int
     inter_op_num_threads: int
@@ -81,6 +84,7 @@ class SessionOptions(_Options):
     enable_mem_reuse: bool
     use_deterministic_compute: bool
     use_per_session_threads: bool
+    passes: Any  # names, or the text of a pipeline, in place of the default list; Tenon's own
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,6 +97,17 @@ class SessionOptions(_Options):
         if key not in self._entries:
             raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
         return self._entries[key]
+
+    def _settings(self, passes: Any, disabled: Iterable[str]) -> tuple[Any, ...]:
+        """Which passes run: those of the options unless a session's own arguments say otherwise."""
+        level = self.graph_optimization_level
+        wanted = self.passes if passes is None else passes
+        listed = self._entries.get("optimization.disable_specified_optimizers", "").split(";")
+        names = dict.fromkeys(name.strip().replace("_", "-") for name in (*disabled, *listed) if name.strip())
+        known = set(_tenon.passes())
+        for name in names.keys() - known:
+            warnings.warn(f"there is no pass {name!r} to be disabled", UserWarning, stacklevel=4)
+        return _passes.settings(wanted, min(int(level), 2), (), [name for name in names if name in known])
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """The symbol `name` in inputs' shapes is this number: other sizes are refused."""

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -66,15 +66,15 @@ class ModelMetadata:
 class _Pool:
     """Sessions of the engine for one choice of outputs: as many as have run at once."""
 
-    def __init__(self, model: Model, outputs: tuple[str, ...]):
-        self._model, self.outputs = model, outputs
+    def __init__(self, model: Model, outputs: tuple[str, ...], passes: tuple[Any, ...]):
+        self._model, self.outputs, self._passes = model, outputs, passes
         self._idle: list[_tenon.Session] = []
 
     def take(self) -> _tenon.Session:
         try:
             return self._idle.pop()
         except IndexError:
-            return _tenon.Session(self._model, self.outputs)
+            return _tenon.Session(self._model, self.outputs, passes=self._passes)
 
     def give(self, session: _tenon.Session) -> None:
         self._idle.append(session)
@@ -95,7 +95,8 @@ class InferenceSession:
     """A model ready to run. Any number of threads may call `run` at once.
 
     `path_or_bytes`: a file's name, the bytes of one, an onnx.ModelProto, or a tenonrt.Model. `threads`: as
-    SessionOptions.intra_op_num_threads; 0 is one for each processor.
+    SessionOptions.intra_op_num_threads; 0 is one for each processor. `passes`: a list of passes, as names or as the text of a
+    pipeline, that takes the place of the default one; as SessionOptions.passes. `disabled_optimizers`: names of passes.
     """
 
     def __init__(
@@ -106,15 +107,18 @@ class InferenceSession:
         provider_options: Sequence[dict[Any, Any]] | None = None,
         *,
         threads: int | None = None,
+        passes: str | Sequence[str] | None = None,
+        disabled_optimizers: Iterable[str] | None = None,
         **kwargs: Any,
     ):
         for name in kwargs:
-            if name not in ("disabled_optimizers", "read_config_from_model", "enable_fallback"):
+            if name not in ("read_config_from_model", "enable_fallback"):
                 raise TypeError(f"InferenceSession got an unexpected keyword argument {name!r}")
         self._options = sess_options if sess_options is not None else SessionOptions()
         self.set_providers(providers, provider_options)
         self._threads = int(self._options.intra_op_num_threads if threads is None else threads)
         self._context = _arrays.context(self._threads)
+        self._passes = self._options._settings(passes, disabled_optimizers or ())
         self._model = _open(path_or_bytes, self._threads)
         self._describe()
         self._lock = threading.Lock()
@@ -123,7 +127,8 @@ class InferenceSession:
         all_outputs.give(all_outputs.take())
         self._profile = _Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
         if self._options.optimized_model_filepath:
-            self._model.save(self._options.optimized_model_filepath)
+            better, _ = _tenon.Model.optimize(self._model, self._passes)
+            better.save(self._options.optimized_model_filepath)
 
     def _describe(self) -> None:
         sizes = self._options._free_dimensions
@@ -217,7 +222,7 @@ class InferenceSession:
             with self._lock:
                 if len(self._pools) > 8:  # choices of outputs, not threads; the first is that of all
                     self._pools.pop(next(key for key in self._pools if key != self._output_names))
-                pool = self._pools.setdefault(outputs, _Pool(self._model, outputs))
+                pool = self._pools.setdefault(outputs, _Pool(self._model, outputs, self._passes))
         return pool
 
     def _bind(self, feed: Any) -> tuple[Any, ...]:

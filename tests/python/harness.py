@@ -12,10 +12,28 @@ SKIPPED = 77
 NO_DOWNLOAD = 75
 
 
+def setting(name):
+    """From CMake's cache of the build; "" when there is none."""
+    with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
+        return next((line.partition("=")[2].strip() for line in file if line.startswith(f"{name}:")), "")
+
+
 def sanitized():
     """Whether the build has address and undefined-behaviour sanitizers, which make it some ten times slower."""
-    with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
-        return any(line.startswith("TENON_SANITIZE") and line.rstrip()[-1] != "=" for line in file)
+    return setting("TENON_SANITIZE") != ""
+
+
+def internal_libraries():
+    """What a program is linked with that holds the library's objects, as the compiler takes it."""
+    with open(os.path.join(BUILD, "tests", "internal_libraries.txt"), encoding="utf-8") as file:
+        names = [name.strip() for name in file if name.strip()]
+    return ["-pthread" if "::" in name else name if name.startswith(("/", "-")) else f"-l{name}" for name in names]
+
+
+def compiler(*warnings):
+    """The build's C compiler with what every program of the build needs, to compile code of the tests."""
+    sanitize = setting("TENON_SANITIZE")
+    return [setting("CMAKE_C_COMPILER"), "-std=gnu17", *warnings, *([f"-fsanitize={sanitize}"] if sanitize else [])]
 
 
 def scratch(name):

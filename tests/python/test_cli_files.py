@@ -7,6 +7,8 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 from PIL import Image
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,6 +53,22 @@ def check_round_trips(folder):
         done = tenon("run", identity(folder, dtype, array.shape), "-i", path, "-o", out)
         got = np.load(os.path.join(out, "y.npy")) if done.returncode == 0 else None
         expect(f"{dtype} round trip", got is not None and got.dtype == array.dtype and np.array_equal(got, array), done)
+
+
+def check_sequences(folder):
+    """What is no tensor becomes a message that ONNX's own reader knows."""
+    x, pieces = onnx.helper.make_tensor_value_info("x", 1, [5]), onnx.helper.make_tensor_sequence_value_info("s", 1, None)
+    nodes = [onnx.helper.make_node("SplitToSequence", ["x"], ["s"], keepdims=1)]
+    path, out = os.path.join(folder, "split.onnx"), os.path.join(folder, "out_sequence")
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [pieces]), ir_version=10), path)
+    np.save(os.path.join(folder, "x.npy"), np.arange(5, dtype="f4"))
+    done = tenon("run", path, "-i", os.path.join(folder, "x.npy"), "-o", out)
+    found = onnx.SequenceProto()
+    if done.returncode == 0:
+        with open(os.path.join(out, "s.pb"), "rb") as file:
+            found.ParseFromString(file.read())
+    values = [array.tolist() for array in onnx.numpy_helper.to_list(found)] if found.tensor_values else None
+    expect("a sequence as .pb", found.name == "s" and values == [[0], [1], [2], [3], [4]], done)
 
 
 def check_layouts(folder):
@@ -113,6 +131,7 @@ def check_status():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check_round_trips(folder)
+        check_sequences(folder)
         check_layouts(folder)
         check_archives(folder)
         check_pictures(folder)

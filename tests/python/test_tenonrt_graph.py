@@ -90,6 +90,18 @@ class Building(unittest.TestCase):
         self.assertIn("Relu(", str(r.definition))
         self.assertIn("%r", repr(r))
 
+    def test_an_expression_prints(self):
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        x = g.input("x", "float32", [1, 16])
+        y = g.op("Mul", [g.op("Add", [x, F32(1)]), F32(1)])
+        lines = ["free_var %x: f32[1,16]", "%0: f32[] = Const {data = f32 1.0}", "%1 = Add(%x, %0)"]
+        lines += ["%2: f32[] = Const {data = f32 1.0}", "Mul(%1, %2)", ""]
+        self.assertEqual(str(y), "\n".join(lines))
+        self.assertEqual(str(x), "free_var %x: f32[1,16]\n%x\n")
+        model.infer()
+        self.assertEqual(str(y), "\n".join(lines).replace("%1 =", "%1: f32[1,16] ="))
+
     def test_attributes(self):
         g = tenonrt.Model.new("g").graph
         x = g.input("x", np.float32, [1, 2, 8, 8])
@@ -108,6 +120,58 @@ class Building(unittest.TestCase):
             relu.set("alpha", "much")
         with self.assertRaises(tenonrt.TenonError):
             pool.get("nothing")
+
+    def test_types_of_inputs(self):
+        g = tenonrt.Model.new("g").graph
+        self.assertEqual(g.input("a", "f32[batch,3,(h + 1)/2]").shape, ("batch", 3, "(h + 1)/2"))
+        self.assertEqual(g.input("b", "seq(f32[*])").type, "seq(f32[*])")
+        self.assertEqual(g.input("c", "float32", ["batch", 3, None]).shape, ("batch", 3, None))
+        self.assertEqual(g.input("d", np.int64, ["(h + 1) / 2", "min(h, 4)"]).type, "i64[(h + 1)/2,min(h, 4)]")
+        self.assertEqual(g.input("e").type, "?")
+        self.assertEqual(g.input("f", "f32").type, "f32[*]")
+        self.assertEqual(g.input("g", "u8[]").shape, ())
+        before = len(g.inputs)
+        for wrong, said in [
+            ("f32[a", "the text ends"), ("f32[2] x", "expected the end of the type, not `x`"), ("f33[2]", "not `f33`"),
+            ("f32[-1]", "a size cannot be -1"), ("f32[1+]", "expected a dimension"), ("seq(f32", "expected"), ("", "expected a type"),
+        ]:  # fmt: skip
+            with self.assertRaisesRegex(tenonrt.TenonError, said):
+                g.input("x", wrong)
+        for size in ("a,b", "*", "", "my dim", "2]"):
+            with self.assertRaisesRegex(tenonrt.TenonError, "expected"):
+                g.input("x", "f32", [size])
+        with self.assertRaises(TypeError):
+            g.input("x", "f32", ["a", 1.5])
+        self.assertEqual(len(g.inputs), before)
+
+    def test_sizes_with_names_run(self):
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        x = g.input("x", "f32", ["n", "n*2"])
+        g.output(g.op("ReduceSum", [g.op("Transpose", [x])], keepdims=0), "y")
+        model.infer()
+        self.assertEqual(g.nodes[0].results[0].shape, ("n*2", "n"))
+        session = tenonrt.InferenceSession(model)
+        self.assertEqual(session.run(None, {"x": np.ones((2, 4), F32)})[0], 8)
+
+    def test_clone(self):
+        model = mlp()
+        copy = model.clone()
+        self.assertIs(type(copy), tenonrt.Model)
+        session = tenonrt.InferenceSession(model)
+        copy.infer()
+        self.assertEqual(copy.text(), model.text())
+        node = copy.graph.find("r").definition
+        node.replace(copy.graph.op("Neg", node.operands, before=node))
+        self.assertIn("Relu", model.text())
+        self.assertNotIn("Relu", copy.text())
+        weights = copy.graph.find("w")
+        del model, session
+        gc.collect()
+        np.testing.assert_array_equal(weights.constant(), np.arange(12, dtype=F32).reshape(4, 3) / 10)
+        h = np.exp(-(X @ weights.constant() + 1) * 2)
+        wanted = h / h.sum(-1, keepdims=True)
+        np.testing.assert_allclose(tenonrt.InferenceSession(copy).run(None, {"x": X})[0], wanted, rtol=1e-5)
 
     def test_lists_of_floats_and_strings(self):
         g = tenonrt.Model.new("g").graph
@@ -147,6 +211,162 @@ class Building(unittest.TestCase):
         del model, value
         gc.collect()
         np.testing.assert_array_equal(payload, np.ones(3, F32))
+
+
+class Nesting(unittest.TestCase):
+    def test_if(self):
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        cond, x = g.input("c", "bool[]"), g.input("x", "f32[n]")
+        double = g.op("Add", [x, x], name="double")
+        yes, no = g.subgraph("yes"), g.subgraph("no")
+        yes.output(yes.op("Exp", [double]), "t")
+        y = g.op("If", [cond], then_branch=yes, else_branch=no, name="y")
+        no.output(no.op("Neg", [x]), "e")  # after it was handed over
+        g.output(y)
+        model.verify()
+        model.infer()
+        self.assertEqual(y.type, "f32[n]")
+        node = y.definition
+        self.assertEqual({graph.name for graph in node.graphs}, {"yes", "no"})
+        self.assertIs(node.get("then_branch"), yes)
+        self.assertEqual(node.attributes, {})
+        session = tenonrt.InferenceSession(model)
+        data = np.array([1, 2], F32)
+        np.testing.assert_allclose(session.run(None, {"c": np.array(True), "x": data})[0], np.exp(2 * data), rtol=1e-6)
+        np.testing.assert_allclose(session.run(None, {"c": np.array(False), "x": data})[0], -data)
+
+    def loop(self):
+        """sum_{i<n} (x + i), and each of its terms."""
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        n, x = g.input("n", "i64[]"), g.input("x", "f32[k]")
+        body = g.subgraph("body")
+        i, cond, total = body.input("i"), body.input("cond"), body.input("total")
+        term = body.op("Add", [x, body.op("Cast", [i], to=1)], name="term")
+        for value, name in ((cond, "go"), (body.op("Add", [total, term]), "total_out"), (term, "each")):
+            body.output(value, name)
+        zero = g.op("Sub", [x, x])
+        total, terms = g.op("Loop", [n, None, zero], outputs=2, body=body)
+        g.output(total, "sum")
+        g.output(terms, "terms")
+        return model
+
+    def test_loop(self):
+        model = self.loop()
+        model.infer()
+        self.assertEqual([value.shape for value in model.graph.outputs], [("k",), (None, "k")])
+        self.check_loop(model)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "loop.onnx")
+            model.save(path)
+            self.check_loop(tenonrt.load(path))
+        self.check_loop(model.clone())
+
+    def check_loop(self, model):
+        x = np.array([1, 2], F32)
+        total, terms = tenonrt.InferenceSession(model).run(None, {"n": np.array(3), "x": x})
+        np.testing.assert_allclose(total, 3 * x + 3)
+        np.testing.assert_allclose(terms, [x, x + 1, x + 2])
+
+    def test_scan_within_a_loop(self):
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        x = g.input("x", "f32[t,k]")
+        body = g.subgraph()
+        inner = body.subgraph("inner")
+        _, cond, carried = body.input("i"), body.input("cond"), body.input("carried")
+        state, row = inner.input("state"), inner.input("row")
+        state = inner.op("Add", [state, inner.op("Mul", [row, carried])])  # reads the loop's value
+        inner.output(state)
+        inner.output(inner.op("Identity", [state]))
+        first = body.op("ReduceSum", [body.op("Mul", [x, F32(0)]), np.array([0])], keepdims=0)
+        last, _ = body.op("Scan", [first, x], outputs=2, body=inner, num_scan_inputs=1)
+        body.output(cond)
+        body.output(last)
+        g.output(g.op("Loop", [np.array(2), None, g.op("ReduceMax", [x, np.array([0])], keepdims=0)], body=body))
+        model.infer()
+        x = np.array([[1, 2], [3, 1]], F32)
+        once = x.sum(0) * x.max(0)
+        np.testing.assert_allclose(tenonrt.InferenceSession(model).run(None, {"x": x})[0], x.sum(0) * once)
+
+    def test_graphs_that_no_node_holds(self):
+        model = tenonrt.Model.new("g")
+        g = model.graph
+        x = g.input("x", "f32[2]")
+        g.output(g.op("Neg", [x]))
+        body = g.subgraph("body")
+        inner = body.subgraph("inner")
+        value = inner.op("Exp", [x])
+        with self.assertRaisesRegex(tenonrt.TenonError, 'no node holds the graph "body"|no node holds the graph "inner"'):
+            model.verify()
+        with self.assertRaisesRegex(tenonrt.TenonError, "not made to be nested"):
+            g.op("Loop", [np.array(1), None], outputs=0, body=inner)
+        inner.erase()
+        self.assertFalse(inner.alive or value.alive)
+        with self.assertRaises(ReferenceError):
+            inner.op("Exp", [x])
+        model.verify()
+        with self.assertRaisesRegex(tenonrt.TenonError, "cannot be erased"):
+            g.erase()
+        body.erase()
+        self.assertEqual(repr(body), "<Graph, erased>")
+
+    def test_wrong_places(self):
+        g = tenonrt.Model.new("g").graph
+        x = g.input("x", "bool[]")
+        body, other = g.subgraph("body"), tenonrt.Model.new("other").graph.subgraph()
+        with self.assertRaisesRegex(tenonrt.TenonError, "no attribute \"body\" that holds a graph"):
+            g.op("Neg", [x], body=body)
+        with self.assertRaisesRegex(ValueError, "another model"):
+            g.op("If", [x], then_branch=body, else_branch=other)
+        self.assertTrue(body.alive)  # the caller's still
+        with self.assertRaises(TypeError):
+            g.op("If", [x], then_branch=3)
+        node = g.op("If", [x], then_branch=body).definition
+        with self.assertRaisesRegex(tenonrt.TenonError, "a node holds the graph"):
+            node.set("else_branch", body)
+        with self.assertRaisesRegex(tenonrt.TenonError, "a node holds the graph"):
+            body.erase()
+        with self.assertRaisesRegex(tenonrt.TenonError, "no attribute"):
+            node.take_graph("else_branch")
+        self.assertEqual(len(g), 1)
+
+    def test_other_graph_for_a_node(self):
+        model = self.loop()
+        g = model.graph
+        node = g.nodes[-1]
+        body = node.get("body")
+        term = body.find("term")
+        n, _, zero = node.operands
+        taken = node.take_graph("body")
+        self.assertIs(taken, body)
+        self.assertEqual(node.graphs, [])
+        total, terms = g.op("Loop", [n, None, zero], outputs=2, body=taken)
+        node.replace(total, terms)
+        self.assertTrue(term.alive)
+        model.verify()
+        self.check_loop(model)
+        total.definition.set("body", g.subgraph("empty"))  # what was there goes
+        self.assertFalse(body.alive or term.alive)
+
+    def test_depth_is_bounded(self):
+        graph = tenonrt.Model.new("g").graph
+        with self.assertRaisesRegex(tenonrt.TenonError, "nested deeper"):
+            for _ in range(10000):
+                graph = graph.subgraph()
+
+    def test_reading_what_was_erased_with_the_graph_around(self):
+        g = tenonrt.Model.new("g").graph
+        outer = g.subgraph("outer")
+        node = g.op("If", [g.input("c", "bool[]")], then_branch=outer).definition
+        read = outer.op("Exp", [g.input("x", "f32")], name="read")
+        loose = outer.subgraph("loose")
+        reader = loose.op("Neg", [read]).definition
+        node.erase()
+        self.assertFalse(outer.alive or read.alive)
+        with self.assertRaises(ReferenceError):
+            reader.operands[0].definition  # noqa: B018
 
 
 class Changing(unittest.TestCase):
@@ -218,66 +438,6 @@ class Changing(unittest.TestCase):
         np.testing.assert_allclose(
             tenonrt.InferenceSession(model).run(None, {"x": np.zeros(2, F32), "c": np.array(False)})[0], np.ones(2)
         )
-
-
-class Walking(unittest.TestCase):
-    def test_order(self):
-        seen = []
-        model = tenonrt.load(with_branches().SerializeToString())
-        calls = tenonrt.visit(
-            model,
-            {"Exp": lambda node: seen.append("exp")},
-            default=lambda node: seen.append(node.op),
-            input=lambda value: seen.append(value.name),
-            graph=lambda graph: seen.append(graph.name),
-        )
-        self.assertEqual(calls, len(seen))
-        self.assertEqual(seen[:3], ["g", "c", "x"])
-        self.assertEqual(seen[-1], "If")  # nested graphs before the node that owns them
-        self.assertEqual(set(seen[3:-1]), {"a_graph", "b_graph", "exp", "Neg"})
-
-    def test_classes(self):
-        class Ops(tenonrt.Visitor):
-            def __init__(self):
-                self.ops, self.heavy = [], 0
-
-            def visit_MatMul(self, node):
-                self.heavy += 1
-
-            def visit_node(self, node):
-                self.ops.append(node.op)
-
-        visitor = Ops()
-        visitor.visit(mlp())
-        self.assertEqual(visitor.heavy, 1)
-        self.assertIn("Softmax", visitor.ops)
-        self.assertNotIn("MatMul", visitor.ops)
-
-    def test_changes_while_walking(self):
-        model = mlp()
-
-        def drop(node):
-            node.replace(node.operands[0])
-
-        tenonrt.visit(model, {"Relu": drop})
-        self.assertNotIn("Relu", [node.op for node in model.graph])
-        model.verify()
-
-    def test_ends(self):
-        def fail(node):
-            raise KeyError(node.op)
-
-        def stop(node):
-            seen.append(node)
-            raise tenonrt.StopVisit
-
-        seen = []
-        with self.assertRaisesRegex(KeyError, "MatMul"):
-            tenonrt.visit(mlp(), {"MatMul": fail})
-        tenonrt.visit(mlp(), default=stop)
-        self.assertEqual(len(seen), 1)
-        with self.assertRaisesRegex(tenonrt.TenonError, "Matmul"):
-            tenonrt.visit(mlp(), {"Matmul": fail})
 
 
 if __name__ == "__main__":
