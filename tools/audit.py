@@ -45,7 +45,7 @@ SYSTEM_HEADERS = set(
     stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h time.h
     threads.h uchar.h wchar.h wctype.h dirent.h dlfcn.h fcntl.h libgen.h pthread.h sched.h strings.h unistd.h endian.h
     linux/futex.h linux/openat2.h malloc.h sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/syscall.h
-    sys/sysinfo.h sys/time.h sys/types.h sys/uio.h sys/wait.h cpuid.h immintrin.h arm_neon.h asm/hwcap.h
+    sys/sysinfo.h sys/time.h sys/types.h sys/uio.h sys/wait.h cpuid.h elf.h immintrin.h arm_neon.h asm/hwcap.h
     sanitizer/asan_interface.h sanitizer/tsan_interface.h""".split()
 )
 
