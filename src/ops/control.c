@@ -250,14 +250,15 @@ static bool same_reading(const Tensor *a, const Tensor *b) {
 
 tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next) {
     if (same_reading(&carried->now, next)) return TN_OK;
+    int to = !carried->used;
     if (next->kind != TYPE_TENSOR) { /* objects do not change: a reference does */
         Tensor kept;
         TRY(tensor_keep(c->context, next, &kept));
-        tensor_release(&carried->object);
-        carried->now = carried->object = kept;
+        tensor_release(&carried->objects[to]);
+        carried->now = carried->objects[to] = kept;
+        carried->used = to;
         return TN_OK;
     }
-    int to = !carried->used;
     Slot *slot = &carried->slots[to];
     TRY(slot_reserve(c, slot, next->dtype, tensor_count(next)));
     TRY(copy_dense(next, slot->data, 0, c->pool));
@@ -272,7 +273,7 @@ tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next) {
 void carried_release(Carried *carried) {
     slot_release(&carried->slots[0]);
     slot_release(&carried->slots[1]);
-    tensor_release(&carried->object);
+    for (int i = 0; i < 2; i++) tensor_release(&carried->objects[i]);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------- */

@@ -27,13 +27,13 @@ typedef struct Slot {
 } Slot;
 void slot_release(Slot *slot); /* the strings' references */
 
-/* A value that one turn gives to the next. A turn's result may be a reading of this turn's operands, so it is copied
-   into the slot that is not being read. */
+/* A value that one turn gives to the next. A turn's results may be readings of this turn's operands, of other carried
+   values too, so each is copied into the slot that is not being read. */
 typedef struct Carried {
     Tensor now;
     Slot slots[2];
     int used;
-    Tensor object; /* the reference to `now`, where that is no tensor */
+    Tensor objects[2]; /* the references, where they are no tensors */
 } Carried;
 void carried_release(Carried *carried);
 tn_status carry(KernelCtx *c, Carried *carried, const Tensor *next);

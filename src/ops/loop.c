@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop (ONNX 25): a nested graph again and again, at most M times and while its condition holds. */
+/* Loop (ONNX 25): a nested graph again and again, at most M times and while its condition holds. With M and without a
+   first condition it is M times: the body's condition is then ignored, and the body always sees true. */
 #include "ops/control_int.h"
 
 enum { TRIPS, COND, FIRST };
@@ -38,9 +39,17 @@ static bool constant_condition(const Graph *body, bool *goes_on) {
     return known;
 }
 
-static bool never_stops(const Graph *body) {
+static bool counts_only(const Node *node) { return node_operand(node, TRIPS) && !node_operand(node, COND); }
+
+/* What `node` does after a turn, where it always does the same. */
+static bool always(const Node *node, const Graph *body, bool *goes_on) {
+    *goes_on = true;
+    return counts_only(node) || constant_condition(body, goes_on);
+}
+
+static bool never_stops(const Node *node, const Graph *body) {
     bool goes_on;
-    return constant_condition(body, &goes_on) && goes_on;
+    return always(node, body, &goes_on) && goes_on;
 }
 
 bool is_loop_condition(const Value *v) { return !v->def && v->index == COND && control_is_loop(v->graph->owner); }
@@ -61,7 +70,7 @@ LoopTrips loop_trips(const Node *node) {
     if (starts && !cond) t.most = 0;
     if (!starts || (limit && !limited) || t.most == 0) return t;
     t.least = 1;
-    if (!constant_condition(p.body, &goes_on)) return t;
+    if (!always(node, p.body, &goes_on)) return t;
     if (goes_on) t.least = limited ? t.most : 1;
     else t.most = 1;
     return t;
@@ -74,7 +83,7 @@ static Dim known_trips(InferCtx *c, const Graph *body) {
     if (!in_content(c, TRIPS, &trips, 1, &n) || n != 1) return DIM_UNKNOWN;
     if (has_input(c, COND) && (!in_ints(c, COND, &cond, 1, &n) || n != 1)) return DIM_UNKNOWN;
     if (!cond) return 0;
-    if (!never_stops(body)) return DIM_UNKNOWN;
+    if (!never_stops(c->node, body)) return DIM_UNKNOWN;
     if (dim_is_const(trips)) return max_i64(trips, 0);
     return dim_not_negative(c->dims, trips) ? trips : DIM_UNKNOWN;
 }
@@ -126,7 +135,7 @@ static tn_status prepare(KernelCtx *c, Run *r) {
     }
     /* With a known number of turns the results are made at the first one, else slices wait for the last. A bound beyond
        the limit on turns is none. */
-    bool exact = r->trips >= 0 && r->cond && never_stops(p->body);
+    bool exact = r->trips >= 0 && r->cond && never_stops(c->node, p->body);
     if (exact && (uint64_t)r->trips > c->context->limits.max_loop_trips) exact = false;
     for (int i = 0; i < p->stacked; i++)
         r->stacks[i] = (Stack){.index = p->carried + i, .length = exact ? r->trips : -1};
@@ -148,6 +157,7 @@ static tn_status turn(KernelCtx *c, Run *r, int64_t iteration) {
     for (int i = 0; i < p->carried; i++) r->in[2 + i] = r->carried[i].now;
     TRY(c->host->run_graph(c->host, p->body, r->in, (size_t)p->carried + 2, r->out, (size_t)c->n_out + 1));
     TRY(read_bool(&r->out[0], "the body's condition", &r->cond));
+    r->cond |= counts_only(c->node);
     for (int i = 0; i < p->stacked; i++) TRY(stack_push(c, &r->stacks[i], &r->out[1 + p->carried + i]));
     /* A carried value may be a reading of this turn's iteration or condition, which end here, or of other carried
        values: each is copied to memory that nobody reads. */

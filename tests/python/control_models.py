@@ -320,7 +320,8 @@ class Maker:
             name = self.name("stack")
             results.append(f"%{name}")
             if enters:
-                turns = {2: 1, 4: last + 1 if kind == 4 else 0}.get(kind, trips)
+                counts = limit != "_" and text == "_"  # the body's condition is ignored then
+                turns = trips if counts else {2: 1, 4: last + 1 if kind == 4 else 0}.get(kind, trips)
                 floats.append(Value(name, "f32", (turns, *stacked.shape))) if len(stacked.shape) < 4 else None
             elif depth == DEPTH:
                 self.loose.append(name)

@@ -99,10 +99,13 @@ static void test_trips(void **state) {
     check_trips("%n, bool false", goes_on, 0, 0);
     check_trips("i64 3, %c", goes_on, 0, 3);
     check_trips("%n, _", goes_on, 0, INT64_MAX);
-    check_trips("i64 3, _", stops, 1, 1);
+    check_trips("i64 3, bool true", stops, 1, 1);
     check_trips("_, _", stops, 1, 1);
     check_trips("%n, _", stops, 0, INT64_MAX);
-    check_trips("i64 3, _", depends, 1, 3);
+    check_trips("i64 3, bool true", depends, 1, 3);
+    /* With a limit, but without a condition to begin with, it goes by the limit alone. */
+    check_trips("i64 3, _", stops, 3, 3);
+    check_trips("i64 3, _", depends, 3, 3);
     check_trips("_, bool true", depends, 1, INT64_MAX);
     check_trips("_, _", goes_on, 1, INT64_MAX);
 }

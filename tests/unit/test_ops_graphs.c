@@ -74,10 +74,15 @@ static const char *const pairs[] = {
     "      -> (%go, %b, %v, %u, %i, %w, %i) { %b = Concat(%a, %u) {axis=0} %go = Less(%i, i64 4) %w = Identity(%u) }}\n"
     "  %yw = Identity(f32[6] [0,7,9,7,9,7]) %pw = Identity(f32[1] [9]) %qw = Identity(f32[1] [7])\n"
     "  %lw = Identity(i64 4) %sw = Identity(f32[5,1] [7,9,7,9,7]) %zw = Identity(i64[5] [0,1,2,3,4]) }\n",
+    /* With M alone the body's condition is ignored, and the body sees true. */
+    "tn 1 graph @g() -> (%y, %yw, %s, %sw) {\n"
+    "  %y, %s = Loop(i64 3, _, i64 0) {body = graph(%i: i64[], %c: bool[], %a: i64[]) -> (%go, %b, %d) {\n"
+    "    %go = Less(%i, i64 0) %b = Add(%a, %i) %d = Cast(%c) {to=7} }}\n"
+    "  %yw = Identity(i64 3) %sw = Identity(i64[3] [1,1,1]) }\n",
     /* Strings: carried, stacked, captured. */
     "tn 1 graph @g() -> (%y, %yw, %s, %sw, %w, %ww) {\n"
     "  %k = Identity(str[2] [\"p\", \"q\"])\n"
-    "  %y, %s, %w = Loop(i64 9, _, str[1] [\"a\"]) {body = graph(%i: i64[], %c: bool[], %a: str[?]) -> "
+    "  %y, %s, %w = Loop(i64 9, bool true, str[1] [\"a\"]) {body = graph(%i: i64[], %c: bool[], %a: str[?]) -> "
     "(%go, %b, %t, %k) {\n    %go = Less(%i, i64 1) %b = Concat(%a, %k) {axis=0}\n"
     "    %t = Slice(%b, i64[1] [-2], i64[1] [9]) }}\n"
     "  %yw = Identity(str[5] [\"a\",\"p\",\"q\",\"p\",\"q\"])\n"
@@ -89,6 +94,14 @@ static const char *const pairs[] = {
     "  %r = If(bool true) {then_branch = graph() -> (%q) {}, else_branch = graph() -> (%q0) {}}\n"
     "  %y = ConcatFromSequence(%r) {axis=0} %n = SequenceLength(%q)\n"
     "  %yw = Identity(f32[3] [0,1,2]) %nw = Identity(i64 3) }\n",
+    /* Sequences change places while one of them grows. */
+    "tn 1 graph @g() -> (%y, %yw, %z, %zw) {\n"
+    "  %q0 = SequenceConstruct(f32[1] [1]) %r0 = SequenceConstruct(f32[1] [2])\n"
+    "  %q, %r = Loop(i64 3, bool true, %q0, %r0) {\n"
+    "    body = graph(%i: i64[], %c: bool[], %a: seq(f32[*]), %b: seq(f32[*])) -> (%c, %d, %a) {\n"
+    "      %f = Cast(%i) {to=1} %v = Reshape(%f, [1]) %d = SequenceInsert(%b, %v) }}\n"
+    "  %y = ConcatFromSequence(%q) {axis=0} %z = ConcatFromSequence(%r) {axis=0}\n"
+    "  %yw = Identity(f32[3] [2,0,2]) %zw = Identity(f32[2] [1,1]) }\n",
     /* Loops in a loop in a branch, which passes captures on. */
     "tn 1 graph @g() -> (%r, %rw, %t, %tw) {\n  %x = Identity(f32[2] [1, 2])\n"
     "  %r = If(bool false) {then_branch = graph() -> (%x) {}, else_branch = graph() -> (%e) {\n"
