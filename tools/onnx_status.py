@@ -11,6 +11,7 @@ Exit status 75: they could not be installed.
 """
 import argparse
 import collections
+import fcntl
 import glob
 import json
 import os
@@ -147,6 +148,14 @@ def serve(engine):
 
 
 def install():
+    """Python with the engines. Tests of several builds may ask for it at once."""
+    os.makedirs(os.path.dirname(PEERS), exist_ok=True)
+    with open(PEERS + ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return install_alone()
+
+
+def install_alone():
     python = os.path.join(PEERS, "bin", "python")
     stamp = os.path.join(PEERS, "packages")
     if os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == "\n".join(PACKAGES):

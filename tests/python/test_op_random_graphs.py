@@ -51,15 +51,18 @@ def present(r, name, values):
 
 
 def write_models(op, schema, args, folder):
-    """Models of one op; how many keys there are."""
+    """Models of one op: how many keys, how many models, what is missing."""
     rng = np.random.default_rng([args.seed, zlib.crc32(op.encode())])
     keys, counts = keys_of(schema, GRAPHS[op][1]), collections.Counter()
     for key in keys:
-        while counts[key] < args.times:
+        for _ in range(20 * args.times):
+            if counts[key] >= args.times:
+                break
             instance, covered = draw(schema, op, rng, key)
             write(instance, os.path.join(folder, op, str(counts["models"])))
             counts.update(["models", *covered])
-    return len(keys), counts["models"]
+    missing = [f"{op}: too few models of {key}" for key in keys if counts[key] < args.times]
+    return len(keys), counts["models"], missing
 
 
 def main(times=2, seed=0):
@@ -72,7 +75,9 @@ def main(times=2, seed=0):
     folder = scratch(f"op_random_graphs_{args.times}")
     shutil.rmtree(folder)
     sums = [write_models(op, schemas[op], args, folder) for op in args.ops or GRAPHS]
-    print(f"{len(sums)} ops, {sum(n for n, _ in sums)} types and attributes, {sum(n for _, n in sums)} models", flush=True)
+    print(f"{len(sums)} ops, {sum(n for n, _, _ in sums)} types and attributes, {sum(n for _, n, _ in sums)} models", flush=True)
+    for missing in sum((missing for _, _, missing in sums), []):
+        report.check(False, missing)
     for test in run_folders(folder):
         report.check(test["outcome"] == "passed", test["folder"], test.get("reason", ""))
     report.exit()

@@ -31,7 +31,6 @@ typedef struct Case {
     Text attrs; /* in the IR's spelling */
     CaseValue in[CASE_OPERANDS], out[CASE_RESULTS];
     int n_in, n_out;
-    bool is_random; /* for tests/python/test_op_random.py */
     bool is_error;
     const char *error; /* what the message must hold */
     double rtol;       /* 0: by the element type */
@@ -375,16 +374,8 @@ static inline bool case_error(CaseReader *r, Case *c) {
     return true;
 }
 
-/* `random N (...) == reference`, somewhere in the row. */
-static inline bool case_is_random(const char *row) {
-    const char *s = strstr(row, " random ");
-    return s && isdigit((unsigned char)s[8 + strspn(s + 8, " ")]);
-}
-
 static inline bool case_row(CaseReader *r, Case *c) {
     size_t n = case_word(r->at);
-    c->is_random = case_is_random(r->at);
-    if (c->is_random) return true;
     if (n == 0) return case_wrong(r, "expected an op");
     c->op = arena_strndup(r->arena, r->at, n);
     r->at += n;

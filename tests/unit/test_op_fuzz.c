@@ -3,7 +3,9 @@
    and a session must give a status or an answer, the same bits where both answer, and give back all memory. A case that
    crashes or hangs is printed as text that `tenon run` takes.
 
-       test_op_fuzz [--times N] [--seed S] [--stop] [OP...] */
+       test_op_fuzz [--times N] [--seed S] [--stop] [--rows FOLDER] [OP...]
+
+   --rows names a folder with .case files besides those of tests/ops. */
 #include "test_base_alloc.h"
 
 #include <dirent.h>
@@ -15,15 +17,20 @@
 #include "op_fuzz_gen.h"
 #include "session/session.h"
 
-enum { CASE_SECONDS = 30, DEFAULT_TIMES = 150, MAX_RESULTS = 6 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { DEFAULT_TIMES = 30 }; /* some ten times slower */
+#else
+enum { DEFAULT_TIMES = 100 };
+#endif
+enum { CASE_SECONDS = 30, MAX_RESULTS = 6 };
 
 /* ---- the state of one case -------------------------------------------------------------------------------------- */
 
 typedef enum How { AS_CONCRETE, AS_SYMBOLIC, AS_RANK, AS_DTYPE, AS_ANYTHING, AS_CONSTANT, N_HOWS } How;
 
 typedef struct Operand {
-    bool absent;
-    TypeKind kind;
+    bool absent, object; /* object: `t` is no tensor */
+    TypeKind kind;       /* what a tensor is put into */
     How how;
     Tensor t;
 } Operand;
@@ -36,7 +43,8 @@ typedef struct Fuzz {
     uint64_t seed;
     Operand in[FUZZ_OPERANDS];
     int n_in;
-    Case row; /* where the case comes from one */
+    const Tensor *given[FUZZ_OPERANDS + 1]; /* for the graph's inputs: objects; NULL: the default */
+    Case row;                               /* where the case comes from one */
     Arena row_arena;
     Model *model;
     Node *node;
@@ -115,14 +123,14 @@ static void load_file(const char *path) {
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-static void load_rows(void) {
+static void load_rows(const char *folder) {
     struct dirent **list;
-    int n = scandir("tests/ops", &list, NULL, by_name);
+    int n = scandir(folder, &list, NULL, by_name);
     assert_true(n > 0);
     for (int i = 0; i < n; i++) {
-        char path[300];
+        char path[1000];
         const char *end = strrchr(list[i]->d_name, '.');
-        snprintf(path, sizeof path, "tests/ops/%s", list[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
         if (end && strcmp(end, ".case") == 0) load_file(path);
         free(list[i]);
     }
@@ -200,7 +208,7 @@ static tn_status operands_of_row(Fuzz *f, const Rows *rows) {
     char *line = strdup(rows->lines[rng_below(&f->rng, (int)rows->n)]);
     assert_non_null(line);
     CaseReader reader = {.ctx = f->ctx, .arena = &f->row_arena, .at = line};
-    bool good = case_row(&reader, &f->row) && !f->row.is_random && f->row.n_in <= FUZZ_OPERANDS;
+    bool good = case_row(&reader, &f->row) && f->row.n_in <= FUZZ_OPERANDS;
     free(line);
     if (!good) return TN_UNSUPPORTED;
     f->n_in = f->row.n_in;
@@ -208,6 +216,11 @@ static tn_status operands_of_row(Fuzz *f, const Rows *rows) {
         f->in[i].absent = f->row.in[i].absent;
         if (f->in[i].absent) continue;
         Tensor *t = &f->in[i].t;
+        f->in[i].object = f->row.in[i].t.kind != TYPE_TENSOR;
+        if (f->in[i].object) {
+            TRY(tensor_keep(f->ctx, &f->row.in[i].t, t));
+            continue;
+        }
         TRY(tensor_new(f->ctx, f->row.in[i].t.dtype, f->row.in[i].t.rank, f->row.in[i].t.dims, t));
         copy_elements(t->dtype, t->data, 0, 1, f->row.in[i].t.data, 0, 1, tensor_count(t));
     }
@@ -229,24 +242,55 @@ static void reshape_operand(Rng *r, Shape *s) {
     bound_shape(s->rank, s->dims);
 }
 
+static tn_status other_tensor(Fuzz *f, const Tensor *like, Tensor *out) {
+    Shape shape = shape_make(like->rank, like->dims);
+    if (like->kind != TYPE_TENSOR || rng_chance(&f->rng, 80)) return tensor_keep(f->ctx, like, out);
+    if (rng_chance(&f->rng, 50)) reshape_operand(&f->rng, &shape);
+    return some_tensor(&f->rng, f->ctx, like->dtype, &shape, out);
+}
+
+/* Items left out, repeated, or of other sizes; a map has other values. */
+static tn_status mutate_object(Fuzz *f, Operand *o) {
+    Rng *r = &f->rng;
+    const Object *old = object_of(&o->t);
+    Tensor made;
+    bool map = o->t.kind == TYPE_MAP;
+    size_t most = o->t.kind == TYPE_OPTIONAL ? 1 : 4, n = map ? 2 : old->n ? (size_t)rng_below(r, (int)most + 1) : 0;
+    TRY(object_new(f->ctx, o->t.kind, n, &made));
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < n && status == TN_OK; i++) {
+        const Tensor *like = &old->items[map ? i : (size_t)rng_below(r, (int)old->n)];
+        Shape shape = shape_make(like->rank, like->dims);
+        if (!map) status = other_tensor(f, like, &object_of(&made)->items[i]);
+        else if (i == 0) status = tensor_keep(f->ctx, like, &object_of(&made)->items[i]);
+        else status = some_tensor(r, f->ctx, like->dtype, &shape, &object_of(&made)->items[i]);
+    }
+    tensor_release(status == TN_OK ? &o->t : &made);
+    if (status == TN_OK) o->t = made;
+    return status;
+}
+
 static tn_status mutate_operand(Fuzz *f, int i) {
     Rng *r = &f->rng;
     Operand *o = &f->in[i];
+    if (o->object && rng_chance(r, 80)) return mutate_object(f, o);
     const OperandSpec *spec = op_input_spec(f->op, (size_t)i);
     int kind = rng_below(r, 100);
     Shape shape = o->absent ? some_shape(r) : shape_make(o->t.rank, o->t.dims);
     tn_dtype dtype = o->absent ? some_dtype(r, spec ? spec->types : TS_ALL_TENSOR) : o->t.dtype;
     if (kind < 8) o->absent = true;
-    else if (kind < 50) reshape_operand(r, &shape);
+    else if (kind < 50 && !o->object) reshape_operand(r, &shape);
     else if (kind < 55) dtype = some_dtype(r, spec && rng_chance(r, 80) ? spec->types : TS_ALL_TENSOR);
-    else if (kind < 75 && !o->absent) { /* some elements only */ int64_t n = tensor_count(&o->t);
+    else if (kind < 75 && !o->absent && !o->object) { /* some elements only */ int64_t n = tensor_count(&o->t);
         for (int k = rng_from(r, 1, 3); k > 0 && n > 0; k--)
             if (dtype == TN_STRING) TRY(fill_string(r, f->ctx, &o->t, rng_below(r, (int)n)));
             else fill_number(r, &o->t, rng_below(r, (int)n), (Contents)rng_below(r, N_CONTENTS));
         return TN_OK;
     }
+    if (o->object) dtype = some_dtype(r, TS_ALL_TENSOR), shape = some_shape(r);
     tensor_release(&o->t);
     o->t = (Tensor){0};
+    o->object = false;
     if (kind < 8) return TN_OK;
     o->absent = false;
     return fill_operand(f, i, dtype, &shape);
@@ -324,6 +368,18 @@ static tn_status wrap(Fuzz *f, TypeKind kind, Value **v) {
     return TN_UNSUPPORTED;
 }
 
+static tn_status object_operand(Fuzz *f, int i, Value **out) {
+    Graph *g = f->model->main;
+    const Operand *o = &f->in[i];
+    const Type *type = f->model->type_any;
+    char name[24];
+    snprintf(name, sizeof name, "x%d", i);
+    if (o->how != AS_ANYTHING) TRY(type_parse(f->model, str_of(f->row.in[i].type), &type));
+    TRY(graph_add_input(g, str_of(name), type, out));
+    f->given[g->inputs.len - 1] = &o->t;
+    return TN_OK;
+}
+
 static tn_status make_operand(Fuzz *f, int i, Value **out) {
     Graph *g = f->model->main;
     Operand *o = &f->in[i];
@@ -332,6 +388,7 @@ static tn_status make_operand(Fuzz *f, int i, Value **out) {
     char name[24];
     *out = NULL;
     if (o->absent) return TN_OK;
+    if (o->object) return object_operand(f, i, out);
     snprintf(name, sizeof name, "x%d", i);
     TRY(payload_of(f, &o->t, &payload));
     if (o->how == AS_CONSTANT) {
@@ -433,7 +490,7 @@ static tn_status make_case(Fuzz *f, const Rows *rows) {
     if (from_row) {
         TRY(operands_of_row(f, rows));
         for (int k = rng_below(r, 3); k > 0 && f->n_in > 0; k--) TRY(mutate_operand(f, rng_below(r, f->n_in)));
-        if (f->n_in && !f->in[0].absent) base = shape_make(f->in[0].t.rank, f->in[0].t.dims);
+        if (f->n_in && !f->in[0].absent && !f->in[0].object) base = shape_make(f->in[0].t.rank, f->in[0].t.dims);
     } else {
         TRY(operands_by_schema(f, &base));
     }
@@ -502,9 +559,17 @@ static Dim size_of_symbol(void *user, Str symbol) {
     return f->in[i].t.dims[k];
 }
 
+/* Branches of different types are wrong, but nobody can know where the operands' types are not. */
+static bool types_are_hidden(const Fuzz *f) {
+    for (int i = 0; i < f->n_in; i++)
+        if (f->in[i].how == AS_DTYPE || f->in[i].how == AS_ANYTHING) return true;
+    return false;
+}
+
 /* What inference said holds of what came out. */
 static void check_type(Fuzz *f, size_t i, const Tensor *t) {
     const Type *type = graph_output(f->model->main, i)->type;
+    if (f->op->flags & OP_CONTROL && types_are_hidden(f)) return;
     if (type->kind != TYPE_TENSOR || t->kind != TYPE_TENSOR) {
         if (type->kind != t->kind && type != f->model->type_any)
             wrong(f, "output %zu is of another kind than inferred", i);
@@ -531,6 +596,11 @@ static tn_status other_inputs(Fuzz *f, const Tensor **tensors, tn_tensor **handl
     Graph *g = f->model->main;
     for (size_t i = 0; i < g->inputs.len; i++) {
         const Tensor *old = graph_input_default(g, i);
+        if (!old) {
+            TRY(tensor_handle(f->ctx, f->given[i], &handles[i]));
+            tensors[i] = f->given[i];
+            continue;
+        }
         Shape shape = shape_make(old->rank, old->dims);
         const Shape *declared = &g->inputs.data[i]->type->shape;
         Tensor t;
@@ -565,9 +635,9 @@ static void compare_answers(Fuzz *f, const char *turn, tn_status a, tn_status b,
             wrong(f, "%s: output %zu differs between evaluator and session", turn, i);
 }
 
-/* Both ways on one set of inputs (NULLs: the defaults). */
+/* Both ways on one set of inputs (NULLs: the defaults). `inferred`: those that inference saw. */
 static tn_status run_both(Fuzz *f, tn_session *session, const char *turn, const Tensor *const *tensors,
-                          tn_tensor *const *handles) {
+                          tn_tensor *const *handles, bool inferred) {
     Graph *g = f->model->main;
     size_t n = graph_n_outputs(g);
     Tensor want[MAX_RESULTS] = {0};
@@ -581,17 +651,31 @@ static tn_status run_both(Fuzz *f, tn_session *session, const char *turn, const 
     if (session) b = tn_session_run(session, &options, (const tn_tensor *const *)handles, g->inputs.len, got, n);
     if (session) compare_answers(f, turn, a, b, error, want, got, n);
     for (size_t i = 0; i < n; i++) {
-        if (a == TN_OK && handles[0] == NULL) check_type(f, i, &want[i]);
+        if (a == TN_OK && inferred) check_type(f, i, &want[i]);
         if (a == TN_OK) tensor_release(&want[i]);
         tn_tensor_release(got[i]);
     }
     return a == TN_OK ? a : b;
 }
 
-static void run_case(Fuzz *f) {
-    Graph *g = f->model->main;
+static void run_turns(Fuzz *f, tn_session *session) {
+    size_t n = f->model->main->inputs.len;
     const Tensor *tensors[FUZZ_OPERANDS + 1] = {0};
-    tn_tensor *handles[FUZZ_OPERANDS + 1] = {0};
+    tn_tensor *first[FUZZ_OPERANDS + 1] = {0}, *other[FUZZ_OPERANDS + 1] = {0};
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < n; i++)
+        if (f->given[i] && status == TN_OK) status = tensor_handle(f->ctx, f->given[i], &first[i]);
+    if (status == TN_OK) status = run_both(f, session, "first run", f->given, first, true);
+    if (status == TN_OK) f->n_answers++;
+    else f->n_refused++;
+    if (n && session) {
+        if (other_inputs(f, tensors, other) == TN_OK) run_both(f, session, "other inputs", tensors, other, false);
+        run_both(f, session, "first inputs again", f->given, first, true);
+    }
+    for (size_t i = 0; i < n; i++) tn_tensor_release(first[i]), tn_tensor_release(other[i]);
+}
+
+static void run_case(Fuzz *f) {
     tn_model *handle;
     tn_session *session = NULL;
     tn_status status = node_check(f->node);
@@ -607,16 +691,7 @@ static void run_case(Fuzz *f) {
     assert_int_equal(status, TN_OK);
     if (tn_session_create(handle, NULL, &session) != TN_OK)
         session = NULL; /* refused before it runs: then never answers */
-    status = run_both(f, session, "first run", tensors, handles);
-    if (status == TN_OK) f->n_answers++;
-    else f->n_refused++;
-    if (g->inputs.len && session) {
-        tn_tensor *none[FUZZ_OPERANDS + 1] = {0};
-        const Tensor *nothing[FUZZ_OPERANDS + 1] = {0};
-        if (other_inputs(f, tensors, handles) == TN_OK) run_both(f, session, "other inputs", tensors, handles);
-        run_both(f, session, "first inputs again", nothing, none);
-    }
-    for (size_t i = 0; i < g->inputs.len; i++) tn_tensor_release(handles[i]);
+    run_turns(f, session);
     tn_session_release(session);
     tn_model_release(handle);
     f->model = NULL;
@@ -656,6 +731,7 @@ static void one_case(Fuzz *f, uint64_t seed, const Rows *rows) {
 }
 
 typedef struct Options {
+    const char *rows;
     int times;
     uint64_t seed;
     bool stop;
@@ -727,7 +803,8 @@ static void test_fuzz(void **state) {
     size_t n;
     int bad = 0, ops = 0;
     const OpSchema *const *table = op_table(&n);
-    load_rows();
+    load_rows("tests/ops");
+    if (options.rows) load_rows(options.rows);
     for (size_t i = 0; i < n; i++) {
         if (!is_wanted(table[i])) continue;
         ops++;
@@ -745,6 +822,7 @@ int main(int argc, char **argv) {
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
         if (strcmp(argv[i], "--stop") == 0) options.stop = true;
         else if (i + 1 == argc) return 2;
+        else if (strcmp(argv[i], "--rows") == 0) options.rows = argv[++i];
         else if (strcmp(argv[i], "--times") == 0) options.times = (int)strtol(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0) options.seed = strtoull(argv[++i], NULL, 10);
         else return 2;

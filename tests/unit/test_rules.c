@@ -2,6 +2,9 @@
 /* Rewrite rules: what is no rule and where, what matches, what is settled by the engine, order, proofs. */
 #include "test_ir_common.h"
 
+#include <tenon/rules.h>
+#include <tenon/tenon.h>
+
 #include "ops/op.h"
 #include "rewrite/rewrite.h"
 
@@ -291,7 +294,10 @@ static void numbers_are_tensors_of_that_number(void **state) {
         "graph @g(%x: f32[2,2]) -> (\"y\" = %x) {\n}\n", "r ");
     check_unchanged(rule,
                     "graph @g(%x: f32[2]) -> (%y) {\n  %k = Const {data = f32[2] [1.0, 2.0]}\n  %y = Mul(%x, %k)\n}\n");
-    /* The number makes the result larger: the types disagree, so the other side cannot stand there. */
+    /* A number that makes the result larger is more than a number, and with a size that has a name nobody knows. */
+    check_unchanged(rule, "graph @g(%x: f32[n]) -> (%y) {\n  %k = Const {data = f32[2] [1.0, 1.0]}\n  %y = Mul(%x, %k)\n}\n");
+    check(rule, "graph @g(%x: f32[n]) -> (%y) {\n  %k = Const {data = f32[1] [1.0]}\n  %y = Mul(%x, %k)\n}\n",
+          "graph @g(%x: f32[n]) -> (\"y\" = %x) {\n}\n", "r ");
     check_unchanged(
         rule, "graph @g(%x: f32[2]) -> (%y) {\n  %k = Const {data = f32[2,1] [1.0, 1.0]}\n  %y = Mul(%x, %k)\n}\n");
 }
@@ -558,6 +564,74 @@ static void proofs_are_the_same_on_every_run(void **state) {
     proof_free(&b);
 }
 
+/* ---- the public interface ---------------------------------------------------------------------------------------- */
+
+static bool count_proof(void *user, const tn_rule_proof *proof) {
+    size_t *n = user;
+    assert_int_equal(proof->outcome, TN_PROOF_HOLDS);
+    assert_true(proof->instances >= 5);
+    assert_string_equal(proof->counterexample, "");
+    return ++*n < 2;
+}
+
+static void rules_are_listed_and_found(void **state) {
+    tn_rule_info info;
+    size_t n = tn_n_rules();
+    (void)state;
+    assert_true(n > 10);
+    OK(tn_rule_at(n - 1, &info));
+    assert_true(strncmp(info.text, "rule ", 5) == 0);
+    assert_int_equal(tn_rule_at(n, &info), TN_OUT_OF_RANGE);
+    OK(tn_rule_find("fold_batchnorm_into_conv", &info));
+    assert_string_equal(info.set, "conv");
+    assert_int_equal(tn_rule_find("fold_batchnorm_into_konv", &info), TN_NOT_FOUND);
+    assert_says("did you mean fold_batchnorm_into_conv");
+    assert_int_equal(tn_rule_find(NULL, &info), TN_INVALID_ARGUMENT);
+    assert_int_equal(tn_rule_at(0, NULL), TN_INVALID_ARGUMENT);
+}
+
+static void proofs_can_be_stopped(void **state) {
+    size_t n = 0;
+    tn_prove_options options = {.instances = 5, .done = count_proof, .user = &n};
+    (void)state;
+    OK(tn_rules_prove(&options));
+    assert_int_equal(n, 2);
+    options.rules = (const char *[]){"transpose_of_transpose", "no_such_rule"};
+    options.n_rules = 2;
+    assert_int_equal(tn_rules_prove(&options), TN_NOT_FOUND);
+    n = 0;
+    options.n_rules = 1;
+    OK(tn_rules_prove(&options));
+    assert_int_equal(n, 1);
+}
+
+static void rules_are_registered(void **state) {
+    static const char text[] = "rule two_signs\n  match\n    %a = Neg(%x)\n    %y = Neg(%a)\n  write\n    %y = %x\n";
+    char *example = NULL;
+    size_t n = tn_n_rules();
+    tn_rule_info info;
+    (void)state;
+    assert_int_equal(tn_register_rules("rule wrong\n  match\n    %y = Relu(%x)\n  write\n    %y = Abs(%x)\n", "mine", true, &example),
+                     TN_INVALID_ARGUMENT);
+    assert_says("rule wrong is wrong");
+    assert_non_null(strstr(example, "tn 1\n"));
+    tn_free_text(example);
+    assert_int_equal(tn_register_rules("rule odd", "mine", true, &example), TN_INVALID_ARGUMENT);
+    assert_null(example);
+    assert_int_equal(tn_n_rules(), n);
+    OK(tn_register_rules(text, "mine", true, &example));
+    assert_null(example);
+    OK(tn_rule_at(n, &info));
+    assert_string_equal(info.set, "mine");
+    assert_string_equal(info.name, "two_signs");
+    assert_int_equal(tn_register_rules(text, "mine", false, NULL), TN_INVALID_ARGUMENT);
+    assert_says("there are rules \"mine\" already");
+    assert_int_equal(tn_register_rules(text, "others", false, NULL), TN_INVALID_ARGUMENT);
+    assert_says("there is a rule two_signs already, in \"mine\"");
+    assert_int_equal(tn_load_rules("/no/such/file.rules", true, NULL), TN_IO);
+    assert_int_equal(tn_n_rules(), n + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_the_place),
@@ -588,6 +662,9 @@ int main(void) {
         cmocka_unit_test(wrong_rules_are_refuted),
         cmocka_unit_test(rules_without_instances_say_why),
         cmocka_unit_test(proofs_are_the_same_on_every_run),
+        cmocka_unit_test(rules_are_listed_and_found),
+        cmocka_unit_test(proofs_can_be_stopped),
+        cmocka_unit_test(rules_are_registered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

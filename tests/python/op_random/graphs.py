@@ -24,9 +24,10 @@ def graph_generator(op, **attributes):
 class Instance:
     """A model of one node: operands by name, and the results; each a (name, type, value)."""
 
-    def __init__(self, node, operands, results, more_nodes=(), rtol=None):
-        inputs, outputs = ([helper.make_value_info(n, type_proto(kind)) for n, kind, _ in named] for named in (operands, results))
-        graph = helper.make_graph([*more_nodes, node], "g", inputs, outputs)
+    def __init__(self, node, operands, results, shaped=False, rtol=None):
+        inputs = [helper.make_value_info(name, type_proto(kind, np.shape(value) if shaped else None)) for name, kind, value in operands]
+        outputs = [helper.make_value_info(name, type_proto(kind)) for name, kind, _ in results]
+        graph = helper.make_graph([node], "g", inputs, outputs)
         opsets = [helper.make_opsetid("", 25), helper.make_opsetid("ai.onnx.preview", 1)]
         self.model = helper.make_model(graph, opset_imports=opsets, ir_version=13)
         self.operands, self.results, self.rtol = operands, results, rtol
@@ -68,7 +69,7 @@ class Body:
 
     def graph(self, inputs, outputs):
         """Each a list of (name, type)."""
-        inputs, outputs = ([helper.make_value_info(n, type_proto(kind)) for n, kind in named] for named in (inputs, outputs))
+        inputs, outputs = ([helper.make_value_info(name, type_proto(kind)) for name, kind in named] for named in (inputs, outputs))
         return helper.make_graph(self.nodes, "body", inputs, outputs)
 
 
@@ -134,7 +135,7 @@ def if_model(r):
     node = helper.make_node("If", ["c"], names, then_branch=graphs[0], else_branch=graphs[1])
     body, outputs = sides[0 if operands[0][2].item() else 1]
     found = body.run(known_of(operands))
-    return Instance(node, operands, [(name, kind, found[output]) for name, output in zip(names, outputs)])
+    return Instance(node, operands, [(name, kind, found[output]) for name, output in zip(names, outputs)], r.chance(0.5))
 
 
 # ---- Loop -----------------------------------------------------------------------------------------------------------
@@ -151,13 +152,13 @@ def end_of_loop(r, body, has_trips):
 def run_loop(body, known, names, carried, trips, go, watched):
     """Turns and what they leave: `names` of the carried, what becomes of them, and what is stacked up."""
     turn, stacks = 0, [[] for _ in watched]
-    checked, go = go is not None, go is None or go
+    counts_only, go = go is None and trips is not None, go is None or go
     while go and (trips is None or turn < trips):
         found = body.run({**known, "turn": int64(turn), "go": np.array(go)})
         known.update((name, found[value]) for name, value in zip(names, carried[1:]))
         for stack, name in zip(stacks, watched):
             stack.append(found[name])
-        go, turn = bool(found[carried[0]]) or not checked, turn + 1
+        go, turn = counts_only or bool(found[carried[0]]), turn + 1
     return stacks
 
 
@@ -188,7 +189,8 @@ def loop_model(r):
     results += [(f"all{i}", kind, stacked_up(stack, n, kind)) for i, stack in enumerate(stacks)]
     first = ["" if trips is None else "trips", "" if go is None else "start"]
     node = helper.make_node("Loop", first + [name for name, _, _ in starts], [name for name, _, _ in results], body=graph)
-    return Instance(node, operands, results)
+    turns = len(stacks[0]) if stacks else 1
+    return Instance(node, operands, results, turns == 0 or r.chance(0.5))  # without turns only declared sizes tell the rest
 
 
 def stacked_up(stack, n, kind):
@@ -230,7 +232,7 @@ def scan_model(r):
                 for i, (stack, axis, way) in enumerate(zip(found, out_axes, out_ways))]  # fmt: skip
     graph = body.graph([(name, kind) for name in [*states, *slices]], [(name, kind) for name in [*carried, *watched]])
     node = helper.make_node("Scan", [name for name, _, _ in operands], [name for name, _, _ in results], body=graph, **r.attributes)
-    return Instance(node, operands, results)
+    return Instance(node, operands, results, r.chance(0.5))
 
 
 def run_scan(body, known, states, carried, stacks, watched):

@@ -29,7 +29,7 @@ def answer_of_peer(r, operands):
     onnxruntime.set_default_logger_severity(4)
     node = make_node(r, operands)
     kinds = [kind_of(r, r.schema.inputs, i) for i in range(len(operands))]
-    inputs = [helper.make_value_info(f"x{i}", type_proto(kinds[i], a)) for i, a in enumerate(operands) if a is not None]
+    inputs = [helper.make_value_info(f"x{i}", type_proto(kinds[i], np.shape(a))) for i, a in enumerate(operands) if a is not None]
     outputs = [helper.make_value_info(name, type_proto(kind_of(r, r.schema.outputs, i))) for i, name in enumerate(node.output) if name]
     opsets = [helper.make_opsetid(domain, version) for domain, version in versions(r.schema.name).items()]
     model = helper.make_model(helper.make_graph([node], "g", inputs, outputs), opset_imports=opsets, ir_version=10)

@@ -69,7 +69,7 @@ def inner_type(kind):
     return kind[4:-1]
 
 
-def type_proto(kind, value=None):
+def type_proto(kind, shape=None):
     if kind.startswith("seq("):
         return helper.make_sequence_type_proto(type_proto(inner_type(kind)))
     if kind.startswith("opt("):
@@ -80,7 +80,7 @@ def type_proto(kind, value=None):
         proto.map_type.key_type = TYPE_NUMBERS[key]
         proto.map_type.value_type.CopyFrom(type_proto(value))
         return proto
-    return helper.make_tensor_type_proto(TYPE_NUMBERS[kind], None if value is None else np.shape(value))
+    return helper.make_tensor_type_proto(TYPE_NUMBERS[kind], shape)
 
 
 # ---- schemas --------------------------------------------------------------------------------------------------------
