@@ -86,8 +86,8 @@ static json_t *proof_json(const tn_rule_proof *p) {
     json_t *object = info_of(&p->rule);
     json_object_del(object, "text");
     json_object_update_new(object,
-                           json_pack("{s:s, s:I, s:I, s:o, s:s, s:s}", "outcome", outcomes[p->outcome], "instances",
-                                     (json_int_t)p->instances, "tried", (json_int_t)p->tried, "worst",
+                           json_pack("{s:s, s:I, s:I, s:b, s:o, s:s, s:s}", "outcome", outcomes[p->outcome], "instances",
+                                     (json_int_t)p->instances, "tried", (json_int_t)p->tried, "exact", p->exact, "worst",
                                      number_json(p->worst), "why", p->why, "counterexample", p->counterexample));
     return object;
 }
@@ -99,7 +99,8 @@ static void print_proof(const tn_rule_proof *p) {
            : p->outcome == TN_PROOF_REFUTED ? "WRONG"
                                             : "UNKNOWN",
            colour(stdout, PLAIN), p->rule.name);
-    if (holds) printf(" %6zu instances, at most %.1e apart\n", p->instances, p->worst);
+    if (holds && p->exact) printf(" %6zu instances, the same bits\n", p->instances);
+    else if (holds) printf(" %6zu instances, at most %.1e apart\n", p->instances, p->worst);
     else printf(" %s\n", p->why);
     if (*p->counterexample) printf("\n%s\n", p->counterexample);
     fflush(stdout);

@@ -32,7 +32,7 @@ TOKEN = re.compile(
 COMMUTATIVE = {"Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}
 OTHER_OP = {
     "Abs": "Neg", "Add": "Sub", "And": "Or", "BitwiseAnd": "BitwiseOr", "BitwiseOr": "BitwiseAnd", "Ceil": "Floor",
-    "Clip": "HardSigmoid", "Concat": "Sum", "Div": "Mul", "Equal": "Less", "Expand": "Reshape", "Flatten": "Identity", "Erf": "Tanh", "Exp": "Sqrt", "Floor": "Ceil",
+    "Clip": "HardSigmoid", "Concat": "Sum", "Div": "Mul", "Equal": "Less", "Flatten": "Identity", "Erf": "Tanh", "Exp": "Sqrt", "Floor": "Ceil",
     "Gelu": "Swish", "GlobalAveragePool": "GlobalMaxPool", "GlobalMaxPool": "GlobalAveragePool", "Greater": "Less",
     "GreaterOrEqual": "Greater", "HardSwish": "Mish", "Less": "LessOrEqual", "LessOrEqual": "Less", "Log": "Sqrt",
     "LogSoftmax": "Softmax", "Max": "Min", "Min": "Max", "Mish": "Swish", "Mul": "Div", "Neg": "Abs", "Not": "Identity",
@@ -63,6 +63,8 @@ class Rule:
 
     def __init__(self, name, text):
         self.name, self.text = name, text
+        level = re.match(r"rule\s+\S+\s+level\s+(\d)", text)
+        self.level = int(level.group(1)) if level else 1
         self.tokens = tokens_of(text)
         self.close = self.brackets()
         words = [i for i, t in enumerate(self.tokens) if t.kind == "name" and t.text in ("match", "where", "write")]
@@ -71,6 +73,13 @@ class Rule:
         self.match = (marks["match"] + 1, marks.get("where", marks["write"]))
         self.where = (marks["where"] + 1, marks["write"]) if "where" in marks else (end, end)
         self.write = (marks["write"] + 1, end)
+
+    def where_also(self, condition, edit):
+        """The text with one edit on the left side and one condition more."""
+        at = self.tokens[self.write[0] - 1].at
+        more = f", {condition}\n  " if self.where[0] < self.where[1] else f"where {condition}\n  "
+        place = self.tokens[self.where[1] - 1].end if self.where[0] < self.where[1] else at
+        return self.replaced(edit, ((place, at), more))
 
     def brackets(self):
         pairs, stack = {}, []
@@ -109,8 +118,17 @@ class Rule:
             text = text[:a] + new + text[b:]
         return text
 
+    def commutes(self, op):
+        """Whether the operands of an op, or of all that $op may be, can be swapped."""
+        if not op.startswith("$"):
+            return op in COMMUTATIVE
+        at = next(i for i, t in enumerate(self.tokens) if t.text == op)
+        if self.tokens[at + 1].text != "[":
+            return False
+        return all(t.text in COMMUTATIVE for t in self.tokens[at + 2 : self.close[at + 1]] if t.kind == "name")
+
     def calls(self, section):
-        """(op, index of its token, operands) of each node."""
+        """(op, index of its token, operands, index of the bracket) of each node."""
         first, last = section
         for i in range(first, last - 1):
             token = self.tokens[i]
@@ -179,7 +197,7 @@ def changed_number(text):
 def swap_operands(rule):
     for section in (rule.match, rule.write):
         for op, _, operands, _ in rule.calls(section):
-            if len(operands) == 2 and op in COMMUTATIVE:
+            if len(operands) == 2 and rule.commutes(op):
                 continue
             for a, b in zip(operands, operands[1:]):
                 x, y = rule.source(a), rule.source(b)
@@ -194,7 +212,7 @@ def other_operands(rule):
             if part[1] - part[0] != 1 or rule.tokens[part[0]].kind != "value":
                 continue
             name = rule.source(part)
-            for other in [v for v in leaves if v != name][:3]:
+            for other in [v for v in leaves if v != name and name in leaves][:3]:
                 yield f"{other} for {name} in {op}", rule.replaced((rule.span(part), other))
 
 
@@ -216,7 +234,7 @@ def other_ops(rule):
             other = OTHER_OP.get(token.text)
             if other:
                 yield f"{other} for {token.text} at {token.at}", rule.replaced(((token.at, token.end), other))
-            if other and section is rule.match and not rule.has_attrs(i):
+            if other and section is rule.match and not rule.has_attrs(i) and "queeze" not in other:
                 yield f"{other} besides {token.text} at {token.at}", rule.replaced(((token.at, token.end), f"{other}|{token.text}"))
 
 
@@ -267,6 +285,8 @@ def change_attrs(rule):
             yield f"drop {source}", rule.replaced(((rule.span(part)), ""), *comma(rule, part))
             continue
         name, value = (x.strip() for x in source.split("=", 1))
+        if name == "keepdims":  # a matter of sizes, which the engine checks
+            continue
         if PRESETS.get(name) != value:
             yield f"drop {source}", rule.replaced(((rule.span(part)), ""), *comma(rule, part))
         if value.startswith('"'):
@@ -297,8 +317,9 @@ def ask_less_of_attrs(rule):
     for part, _ in rule.attrs(rule.match):
         source = rule.source(part)
         value = source.split("=", 1)[1].strip() if "=" in source else ""
-        if value and not value.startswith("$"):
-            yield f"any {source}", rule.replaced((rule.span(part), source.split("=", 1)[0].strip()))
+        if value and not value.startswith("$") and not source.startswith("keepdims"):
+            name = source.split("=", 1)[0].strip()
+            yield f"any {source}", rule.replaced((rule.span(part), name)), rule.where_also(f"not ($other == {value})", (rule.span(part), f"{name}=$other"))
     for op, at, _, close in rule.calls(rule.match):
         if op in ALL_ATTRS or op.startswith("$") or not rule.has_attrs(at):
             continue
@@ -325,11 +346,12 @@ def drop_conditions(rule):
         source = rule.source(part)
         if re.fullmatch(r"(const|one_use|is_permutation|is_moderate)\([^()]*\)", source):
             continue
+        rest = rule.replaced((rule.span(part), f"not ({source})"))
         if len(parts) == 1:
             start = rule.tokens[rule.where[0] - 1].at
-            yield f"drop {source}", rule.replaced(((start, rule.span(part)[1]), ""))
+            yield f"drop {source}", rule.replaced(((start, rule.span(part)[1]), "")), rest
         else:
-            yield f"drop {source}", rule.replaced((rule.span(part), ""), *comma(rule, part))
+            yield f"drop {source}", rule.replaced((rule.span(part), ""), *comma(rule, part)), rest
 
 
 def other_functions(rule):
@@ -350,20 +372,23 @@ WAYS = [swap_operands, other_operands, drop_operands, other_ops, wrap, tell_apar
 
 
 class Mutant:
-    def __init__(self, rule, what, text, number):
-        self.rule, self.what = rule.name, what
+    """One change. `rest`, unless None, is the rule for those instances only that the change lets in."""
+
+    def __init__(self, rule, what, text, rest, number):
+        self.rule, self.what, self.level = rule.name, what, rule.level
         self.name = f"{rule.name}__{number}"
         self.text = text.replace(rule.name, self.name, 1)
+        self.rest = rest
         self.outcome = self.why = None
 
 
 def mutants_of(rule):
     seen, out = {rule.text}, []
     for way in WAYS:
-        for what, text in way(rule):
+        for what, text, *rest in way(rule):
             if text not in seen:
                 seen.add(text)
-                out.append(Mutant(rule, what, text, len(out)))
+                out.append(Mutant(rule, what, text, rest[0] if rest else None, len(out)))
     return out
 
 
@@ -403,6 +428,8 @@ def ask(args, tenon, mutants, path):
 
 def judge(args, mutants):
     """Two processes, each with half."""
+    if not mutants:
+        return
     with tempfile.TemporaryDirectory() as folder:
         jobs = max(1, min(args.jobs, len(mutants)))
         from concurrent.futures import ThreadPoolExecutor
@@ -413,7 +440,26 @@ def judge(args, mutants):
                 answers = each.result()
                 for m in mutants:
                     if m.name in answers:
-                        m.outcome, m.why = answers[m.name]["outcome"], answers[m.name]["why"]
+                        m.outcome, m.why, m.exact = (answers[m.name][key] for key in ("outcome", "why", "exact"))
+
+
+def judge_all(args, rules, mutants):
+    """Sets outcome to "inexact" where a rule of level 1 no longer keeps every bit, and to "same" where what the change lets in
+    does not exist: there are no instances of it, so nothing was changed."""
+    originals = [Mutant(r, "", r.text, None, 0) for r in rules]
+    judge(args, originals)
+    exact = {m.rule for m in originals if m.outcome == "holds" and m.exact}
+    judge(args, mutants)
+    for m in mutants:
+        if m.outcome == "holds" and m.level <= 1 and m.rule in exact and not m.exact:
+            m.outcome = "inexact"
+    let_in = {m: Mutant.__new__(Mutant) for m in mutants if m.outcome == "holds" and m.rest}
+    for m, rest in let_in.items():
+        rest.__dict__.update(m.__dict__, text=m.rest.replace(m.rule, m.name, 1), outcome=None)
+    judge(args, list(let_in.values()))
+    for m, rest in let_in.items():
+        if rest.outcome in ("unknown", "refused"):
+            m.outcome = "same"
 
 
 def equivalent():
@@ -449,7 +495,8 @@ def main():
             failed = True
         mutants += found
     mutants = mutants[:: args.every]
-    judge(args, mutants)
+    judge_all(args, rules, mutants)
+    mutants = [m for m in mutants if m.outcome != "same"]
     survivors = [m for m in mutants if m.outcome == "holds"]
     if args.verbose:
         for m in mutants:
@@ -461,9 +508,9 @@ def main():
             print(m.text)
     counted = len(mutants) - len(survivors) + len(new)
     share = len(new) / counted if counted else 0
-    by = {o: sum(m.outcome == o for m in mutants) for o in ("refuted", "refused", "unknown", "holds")}
-    print(f"{len(mutants)} changes of {len(rules)} rules: {by['refuted']} refuted, {by['refused']} no rule, {by['unknown']} without "
-          f"instances, {len(survivors) - len(new)} equivalent, {len(new)} survive ({100 * share:.1f} %)")  # fmt: skip
+    by = {o: sum(m.outcome == o for m in mutants) for o in ("refuted", "inexact", "refused", "unknown", "holds")}
+    print(f"{len(mutants)} changes of {len(rules)} rules: {by['refuted']} refuted, {by['inexact']} not exact, {by['refused']} no rule, "
+          f"{by['unknown']} without instances, {len(survivors) - len(new)} equivalent, {len(new)} survive ({100 * share:.1f} %)")  # fmt: skip
     stale = [key for key in known if args.every == 1 and key[0] in {r.name for r in rules} and key not in {(m.rule, m.what) for m in survivors}]
     for rule, what in stale:
         print(f"{EQUIVALENT.name}: {rule} | {what} does not survive, or is no change: take it out")

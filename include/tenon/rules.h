@@ -45,6 +45,7 @@ typedef struct tn_rule_proof {
     tn_proof_outcome outcome;
     size_t instances;           /* compared */
     size_t tried;               /* drawn to find them */
+    bool exact;                 /* no bit differed, NaN and infinities among the inputs included */
     double worst;               /* the largest difference, of the scale */
     const char *why;            /* it does not hold or is not known to; "" */
     const char *counterexample; /* .tn: a small left side that the rule breaks, with presets for its inputs; "" */

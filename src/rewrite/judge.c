@@ -84,11 +84,12 @@ static tn_status compare_reals(Trial *t, size_t i, double *a, double *b, int64_t
     double scale = largest_of(a, n);
     scale = scale > t->scale ? scale : t->scale;
     for (int64_t k = 0; k < n; k++) {
+        t->out->exact &= (isnan(a[k]) && isnan(b[k])) || (a[k] == b[k] && signbit(a[k]) == signbit(b[k]));
         bool odd = !isfinite(a[k]) || !isfinite(b[k]), same = odd && (a[k] == b[k] || (isnan(a[k]) && isnan(b[k])));
         double difference = odd || a[k] == b[k] ? 0 : fabs(a[k] - b[k]) / (scale > 0 ? scale : DBL_MIN);
         t->out->tells |= !odd;
-        if (difference > t->out->difference && t->tolerance == tolerance_of(TN_F64)) t->out->difference = difference;
-        if (odd ? same : difference <= t->tolerance) continue;
+        if (difference > t->out->difference && t->tolerance == tolerance_of(TN_F64) && !t->x->odd) t->out->difference = difference;
+        if (t->x->odd || (odd ? same : difference <= t->tolerance)) continue;
         snprintf(left, sizeof left, "%.17g", a[k]);
         snprintf(right, sizeof right, "%.17g", b[k]);
         return differ_at(t, &t->left[i], i, k, left, right);
@@ -100,7 +101,8 @@ static tn_status compare_ints(Trial *t, size_t i, const int64_t *a, const int64_
     char left[32], right[32];
     t->out->tells |= n > 0;
     for (int64_t k = 0; k < n; k++) {
-        if (a[k] == b[k]) continue;
+        t->out->exact &= a[k] == b[k];
+        if (a[k] == b[k] || t->x->odd) continue;
         snprintf(left, sizeof left, "%lld", (long long)a[k]);
         snprintf(right, sizeof right, "%lld", (long long)b[k]);
         return differ_at(t, &t->left[i], i, k, left, right);
@@ -212,6 +214,7 @@ static tn_status compare(Trial *t) {
     t->out->verdict = VERDICT_HOLDS;
     for (size_t i = 0; i < t->n_out && status == TN_OK && t->out->verdict == VERDICT_HOLDS; i++)
         status = compare_output(t, i, &arena);
+    t->out->tells &= !t->x->odd;
     arena_free(&arena);
     release(t->right, t->n_out);
     return status;
@@ -250,7 +253,7 @@ static tn_status judge(Trial *t, const Matcher *matcher, Text *rewritten) {
 
 tn_status instance_judge(Context *ctx, const Instance *x, const Matcher *matcher, Judgement *out, Text *rewritten) {
     Trial t = {.ctx = ctx, .x = x, .out = out, .tolerance = tolerance_of(TN_F64)};
-    *out = (Judgement){.verdict = VERDICT_NONE};
+    *out = (Judgement){.verdict = VERDICT_NONE, .exact = true};
     TRY(instance_model(ctx, x, &t.model, &t.root));
     tn_status status = judge(&t, matcher, rewritten);
     model_free(t.model);

@@ -7,11 +7,12 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static VEC(const RuleSet *) library;
 static bool read_own;
+static size_t n_added;
 
 /* With the lock held. */
 static tn_status read_own_rules(void) {
     if (read_own) return TN_OK;
-    for (const RulesText *t = rules_texts; t->name; t++) {
+    for (const RulesText *t = rules_texts + library.len; t->name; t++) { /* some, when memory was out before */
         RuleSet *set;
         TRY(rules_parse(&allocator_default, (Str){t->text, t->size}, str_of(t->name), &set));
         tn_status status = vec_push(&allocator_default, &library, set);
@@ -41,6 +42,13 @@ tn_status rules_library(Arena *arena, const RuleSet *const **sets, size_t *n) {
     return status;
 }
 
+size_t rules_n_added(void) {
+    pthread_mutex_lock(&lock);
+    size_t n = n_added;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 static tn_status check_names(const RuleSet *set) {
     for (size_t i = 0; i < library.len; i++) {
         const RuleSet *other = library.data[i];
@@ -60,6 +68,7 @@ tn_status rules_add(RuleSet *set) {
     tn_status status = read_own_rules();
     if (status == TN_OK) status = check_names(set);
     if (status == TN_OK) status = vec_push(&allocator_default, &library, set);
+    n_added += status == TN_OK;
     pthread_mutex_unlock(&lock);
     return status;
 }

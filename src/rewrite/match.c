@@ -223,7 +223,26 @@ static tn_status match_node(Matching *x, int k, bool *ok) {
 
 /* ---- operands ------------------------------------------------------------------------------------------------ */
 
-static tn_status match_constant(Matching *x, const RuleOperand *o, Value *value, bool *ok) {
+static bool has_dim(const Value *v, int from_end, int64_t size) {
+    const Shape *s = v && v->type->kind == TYPE_TENSOR ? &v->type->shape : NULL;
+    return s && s->rank > from_end && (size == 1 || s->dims[s->rank - 1 - from_end] == size);
+}
+
+/* Whether a number, which may be a tensor of that number, makes the result larger than the other operands would: then it is
+   more than a number. */
+static bool widens(const Node *n, size_t at) {
+    const Tensor *t = value_constant(n->operands[at].value);
+    bool wide = false;
+    for (int k = 0; n->op->flags & OP_ELEMENTWISE && k < t->rank; k++) {
+        bool there = n->n_operands == 1;
+        for (size_t i = 0; i < n->n_operands; i++) there |= i != at && has_dim(n->operands[i].value, k, t->dims[t->rank - 1 - k]);
+        wide |= !there;
+    }
+    return wide;
+}
+
+static tn_status match_constant(Matching *x, const RuleOperand *o, const Node *n, size_t at, bool *ok) {
+    Value *value = node_operand(n, at);
     Val have = {.kind = V_NONE};
     const Tensor *t = value_constant(value);
     *ok = value ? t != NULL : o->optional;
@@ -232,7 +251,7 @@ static tn_status match_constant(Matching *x, const RuleOperand *o, Value *value,
     if (t && (negative || o->expr->kind == EXPR_NUMBER)) {
         Expr number = negative ? *o->expr->args[0] : *o->expr;
         if (negative) number.i = -number.i, number.f = -number.f;
-        *ok = constant_is(t, &number);
+        *ok = constant_is(t, &number) && !widens(n, at);
         return TN_OK;
     }
     if (t) TRY(val_of_constant(t, x->m->arena, &have));
@@ -269,7 +288,7 @@ static tn_status match_operand(Matching *x, int k, int i, bool *ok) {
     switch (o->kind) {
     case OPERAND_NOTHING: *ok = value == NULL; return TN_OK;
     case OPERAND_REST: *ok = match_rest(x, o, n, (uint32_t)at); return TN_OK;
-    case OPERAND_EXPR: return match_constant(x, o, value, ok);
+    case OPERAND_EXPR: return match_constant(x, o, n, at, ok);
     default: break;
     }
     if (!value) *ok = o->optional && bind_value(x, o->value, NULL);

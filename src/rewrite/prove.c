@@ -296,6 +296,7 @@ static tn_status one_instance(Prover *p) {
     }
     proof->instances++;
     p->telling += judgement.tells;
+    proof->exact &= judgement.exact;
     if (judgement.difference > proof->worst) proof->worst = judgement.difference;
     return TN_OK;
 }
@@ -310,7 +311,7 @@ static tn_status prove(Prover *p, size_t instances) {
 }
 
 tn_status rule_prove(Context *ctx, const Rule *rule, const ProofOptions *options, Proof *out) {
-    *out = (Proof){.outcome = PROOF_HOLDS};
+    *out = (Proof){.outcome = PROOF_HOLDS, .exact = true};
     text_init(&out->counterexample, &allocator_default); /* outlives the context */
     Prover *p = mem_alloc(&ctx->allocator, sizeof *p, alignof(Prover));
     if (!p) return TN_OUT_OF_MEMORY;

@@ -52,6 +52,7 @@ typedef struct Instance {
     int n_values;
     bool output[INSTANCE_VALUES]; /* of the graph */
     bool reread[INSTANCE_VALUES]; /* an Identity, which is an output, reads it too */
+    bool odd;                     /* NaN and infinities are among the numbers: what is not exact may differ */
     bool constants_first;         /* Const nodes stand before all others; else before what reads them */
 } Instance;
 
@@ -70,6 +71,7 @@ typedef enum Verdict {
 typedef struct Judgement {
     Verdict verdict;
     bool tells;        /* some number was compared that is finite */
+    bool exact;        /* no bit differs, NaNs aside */
     double difference; /* the largest in f64, of the scale */
     char why[512];     /* it is refuted */
 } Judgement;

@@ -35,6 +35,7 @@ extern const RulesText rules_texts[];
 
 /* All sets: the library's own, then those added. On `arena`; the sets live as long as the process. */
 tn_status rules_library(Arena *arena, const RuleSet *const **sets, size_t *n);
+size_t rules_n_added(void); /* sets */
 /* Adds a set for the rest of the process, which owns it from then on. TN_INVALID_ARGUMENT when a set or a rule of that name
    is there; the set is the caller's then. */
 tn_status rules_add(RuleSet *set);
@@ -101,6 +102,7 @@ typedef enum ProofOutcome {
 typedef struct Proof {
     ProofOutcome outcome;
     size_t instances, tried; /* compared; drawn to that end */
+    bool exact;              /* no bit differed, NaN and infinities among the inputs included; of NaNs any will do */
     double worst;            /* the largest difference, of the scale */
     char why[640];           /* it does not hold, or cannot be proven */
     Text counterexample;     /* .tn: the left side, small, with its inputs as presets */

@@ -131,7 +131,7 @@ static bool constant_slot(Ask *a, Slot *slot) {
     }
     bool ready = guide_ready(s, e), guessed = !ready && e->kind == EXPR_VAR && guide_var(s, e->var, &v);
     if (ready && expr_eval(e, &s->match, &v) != TN_OK) return false;
-    slot->number = (ready || guessed) && is_literal(e);
+    slot->number = slot->no_grow = is_literal(e);
     if (v.kind == V_UNKNOWN) return false;
     if (v.kind != V_NONE) fill_from_val(slot, &v);
     else if (ready || guessed) slot->state = SLOT_ABSENT;
@@ -147,8 +147,20 @@ static bool constant_slot(Ask *a, Slot *slot) {
     return true;
 }
 
+/* Of alternatives some may have fewer operands. */
+static bool leave_out(Ask *a, const RuleOperand *o) {
+    static const Val none = {.kind = V_NONE};
+    Sampler *s = a->s;
+    if (!o || !o->optional) return o && o->kind == OPERAND_NOTHING;
+    if (o->kind == OPERAND_VALUE && s->value_of[o->value] == UNBORN) bind_value(s, o->value, ABSENT);
+    if (o->kind == OPERAND_VALUE) return s->value_of[o->value] == ABSENT;
+    if (o->expr->kind == EXPR_VAR && !s->match.var_bound[o->expr->var]) bind_var(s, o->expr->var, &none);
+    return true;
+}
+
 static bool push_slot(Ask *a, const RuleOperand *o, const OperandSpec *spec) {
-    if (a->n_in == OP_MAX_INPUTS || !spec) return false;
+    if (!spec) return leave_out(a, o);
+    if (a->n_in == OP_MAX_INPUTS) return false;
     Slot slot = open_slot(o, spec);
     if (o && o->kind == OPERAND_NOTHING) slot.state = SLOT_ABSENT;
     if (o && o->kind == OPERAND_VALUE) value_slot(a, &slot);
@@ -491,12 +503,22 @@ static void swap_operands(Ask *a, Piece *piece) {
     piece->in[1] = t;
 }
 
+/* Of the rule's values; -1: it has no name for it. */
+static int result_of(const Ask *a, int i) { return (size_t)i < a->rule->n_results ? a->rule->results[i] : -1; }
+
+/* Some ops have as many results as there are readers: a rule may name only the first of them. */
+static int count_results(Ask *a) {
+    size_t n = a->rule->n_results;
+    const OperandSpec *more = op_output_spec(a->op, n);
+    return (int)n + (more && more->flags & OPERAND_VARIADIC && dice_chance(&a->s->dice, 15));
+}
+
 static bool add_results(Ask *a, Piece *piece) {
     Sampler *s = a->s;
     piece->out = s->instance->n_values;
     piece->n_out = a->n_out;
     for (int i = 0; i < a->n_out; i++) {
-        int named = a->rule->results[i];
+        int named = result_of(a, i);
         if (new_value(s, -1, s->instance->n_pieces - 1, named < 0 ? STR("") : s->rule->values[named]) < 0) return false;
     }
     return true;
@@ -515,7 +537,7 @@ static bool finish_node(Ask *a) {
     Node *node;
     if (!add_results(a, piece) || refused(s, a->op, try_piece(s, piece, &node))) return false;
     for (int i = 0; i < a->n_out; i++)
-        if (a->rule->results[i] >= 0) bind_value(s, a->rule->results[i], piece->out + i);
+        if (result_of(a, i) >= 0) bind_value(s, result_of(a, i), piece->out + i);
     return bind_attrs(a, node) && guide_holds(s);
 }
 
@@ -527,7 +549,7 @@ static bool draw_node(Sampler *s, int k) {
     a->node = k;
     a->rule = &s->rule->match[k];
     a->op = s->ops[k];
-    a->n_out = (int)a->rule->n_results;
+    a->n_out = count_results(a);
     want_result(a);
     s->problem[0] = 0;
     s->unmet = NULL;
@@ -567,10 +589,12 @@ static void choose_modes(Sampler *s) {
     int64_t roll = dice_int(dice, 0, 99);
     s->magnitude = roll < 62 ? NORMAL : roll < 70 ? SMALL : roll < 80 ? LARGE : roll < 88 ? ALL_EQUAL : MANY_ZEROS;
     s->positive = dice_chance(dice, 35);
+    s->instance->odd = !s->knobs.plain && dice_chance(dice, 8);
     s->symbols = !s->knobs.plain && dice_chance(dice, 40);
     if (s->symbols && dice_chance(dice, 50)) s->sizes[0] = 1; /* that a size is 1 is what one may not know */
     s->real = dice_chance(dice, s->prefer_f32 ? 50 : 5) ? TN_F32 : TN_F64;
-    s->coarse = dice_chance(dice, s->real == TN_F32 ? 75 : 15);
+    /* Means of equal numbers are exact then: no noise that a norm would blow up. */
+    s->coarse = s->magnitude == ALL_EQUAL || dice_chance(dice, s->real == TN_F32 ? 75 : 15);
 }
 
 static void choose_ops(Sampler *s) {

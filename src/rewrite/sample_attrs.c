@@ -228,6 +228,7 @@ static const AttrRow rows[] = {
     {"HardSigmoid", "alpha", "0.2|0.1666666667|0.5", NULL},
     {"HardSigmoid", "beta", "0.5|0|0.25", NULL},
     {"Pad", "mode", "constant|constant|reflect|edge|wrap", NULL},
+    {"Reshape", "allowzero", "0|1", NULL},
     {"Resize", "keep_aspect_ratio_policy", "stretch|not_larger|not_smaller", NULL},
     {"Resize", "mode", "nearest|linear|cubic", NULL},
     {"Shape", "start", NULL, draw_bound},

@@ -137,7 +137,7 @@ static bool data_reshape(Ask *a, int i) {
         dims[k] = k == rank - 1 ? left : part;
         left = part > 0 ? left / part : 0;
     }
-    bool zero = count_of(x) == 0;
+    bool zero = count_of(x) == 0 || ask_int(a, "allowzero"); /* what 0 means there is another thing */
     for (int k = 0; k < rank && k < x->rank && !zero; k++)
         if (dims[k] == x->dims[k] && dice_chance(dice, 30)) dims[k] = 0;
     if (rank > 0 && !zero && dice_chance(dice, 40)) dims[dice_int(dice, 0, rank - 1)] = -1;
@@ -318,10 +318,10 @@ static bool data_axis(Ask *a, int i) {
 }
 
 static bool data_low(Ask *a, int i) {
-    return fill_number(a, i, dice_chance(&a->s->dice, 50) ? 0 : (double)dice_int(&a->s->dice, -3, 1));
+    return fill_number(a, i, dice_chance(&a->s->dice, 50) ? 0 : (double)dice_int(&a->s->dice, -3, 3));
 }
 static bool data_high(Ask *a, int i) {
-    return fill_number(a, i, dice_chance(&a->s->dice, 40) ? 6 : (double)dice_int(&a->s->dice, 1, 4));
+    return fill_number(a, i, dice_chance(&a->s->dice, 40) ? 6 : (double)dice_int(&a->s->dice, -2, 4));
 }
 static bool data_no(Ask *a, int i) { return fill_number(a, i, 0); }
 static bool data_half(Ask *a, int i) { return fill_number(a, i, 0.5); }
@@ -405,7 +405,8 @@ static double some_real(Sampler *s) {
     if (s->coarse) x = (double)dice_int(dice, s->positive ? 0 : -8, 8) / 4;
     if (s->magnitude == SMALL) x *= 1e-3;
     if (s->magnitude == LARGE) x *= 16;
-    if (s->magnitude == MANY_ZEROS && dice_chance(dice, 40)) x = 0;
+    if (s->magnitude == MANY_ZEROS && dice_chance(dice, 40)) x = dice_chance(dice, 20) ? -0.0 : 0;
+    if (s->instance->odd && dice_chance(dice, 12)) x = dice_chance(dice, 50) ? NAN : dice_chance(dice, 50) ? INFINITY : -INFINITY;
     return x;
 }
 

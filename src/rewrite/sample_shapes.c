@@ -87,7 +87,8 @@ static int find_carrier(const Broadcast *b) {
     for (int i = b->first; i < b->first + b->n; i++) {
         const Slot *slot = &b->a->in[i];
         if (!takes_part(b, i) || slot_shaped(slot) || slot->no_grow) continue;
-        if (carrier < 0 || (b->a->in[carrier].number && !slot->number) || dice_chance(&b->a->s->dice, 40)) carrier = i;
+        bool better = carrier < 0 || (b->a->in[carrier].number && !slot->number), worse = carrier >= 0 && slot->number;
+        if (better || dice_chance(&b->a->s->dice, worse ? 12 : 40)) carrier = i;
     }
     return carrier;
 }
@@ -117,7 +118,7 @@ static bool reduce(Broadcast *b, Slot *slot, bool full) {
     Sampler *s = b->a->s;
     int rank = b->rank + b->tail;
     uint32_t ranks = ranks_of(b->a, (int)(slot - b->a->in));
-    if (slot->number && !full && dice_chance(&s->dice, 75)) ranks &= 1;
+    if (slot->number && !full && dice_chance(&s->dice, s->symbols ? 45 : 70)) ranks &= 1;
     if (!ranks) ranks = ranks_of(b->a, (int)(slot - b->a->in));
     bool fewer = !full && dice_chance(&s->dice, slot->number ? 90 : 35);
     if (slot->rank < 0) {
@@ -127,7 +128,7 @@ static bool reduce(Broadcast *b, Slot *slot, bool full) {
         fix_rank(slot, drawn);
     }
     if (slot->rank < b->tail || (slot->rank > rank && !slot->number)) return false;
-    bool ones = slot->number && dice_chance(&s->dice, 70);
+    bool ones = slot->number && !full && dice_chance(&s->dice, 60);
     for (int k = 0; k < slot->rank - b->tail; k++) {
         int64_t *d = &slot->dims[slot->rank - b->tail - 1 - k];
         if (*d < 0) *d = k >= b->rank || ones || (!full && dice_chance(&s->dice, 20)) ? 1 : b->dims[k];
@@ -445,7 +446,7 @@ static bool shapes_vector(Ask *a) {
 static bool shapes_matmul(Ask *a) {
     bool ta = turned(a, "transA"), tb = turned(a, "transB");
     Slot *x = &a->in[0], *y = &a->in[1];
-    if (dice_chance(&a->s->dice, a->s->knobs.plain ? 0 : 4) && (ranks_of(a, 0) | ranks_of(a, 1)) & 2)
+    if (dice_chance(&a->s->dice, a->s->knobs.plain ? 0 : 10) && (ranks_of(a, 0) | ranks_of(a, 1)) & 2)
         return shapes_vector(a);
     if ((x->state == SLOT_KNOWN && x->rank < 2) || (y->state == SLOT_KNOWN && y->rank < 2)) return true;
     int64_t k = from_end(x, ta ? 1 : 0), l = from_end(y, tb ? 0 : 1), m = from_end(x, ta ? 0 : 1),

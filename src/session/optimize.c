@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimised models: a copy that has been through the passes, kept with the model so that its sessions share it. */
 #include "ops/op.h"
+#include "rewrite/rewrite.h"
 #include "session/passes_int.h"
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
@@ -102,8 +103,8 @@ static tn_status session_key(PassPlan *plan, const tn_model *model, const char *
     char *passes = pass_plan_key(plan);
     if (!passes) return TN_OUT_OF_MEMORY;
     text_init(&text, plan->arena.allocator);
-    text_printf(&text, "%s registry %llu edits %llu", passes, (unsigned long long)pass_registry_version(),
-                (unsigned long long)model_edits(model->ir));
+    text_printf(&text, "%s registry %llu rules %zu edits %llu", passes, (unsigned long long)pass_registry_version(),
+                rules_n_added(), (unsigned long long)model_edits(model->ir));
     for (size_t i = 0; i < n; i++) text_printf(&text, " %zu:%s", strlen(outputs[i]), outputs[i]);
     *key = text.status == TN_OK ? arena_strndup(&plan->arena, text.s, text.n) : NULL;
     text_free(&text);

@@ -127,6 +127,7 @@ static bool tell(const tn_prove_options *o, const RuleSet *set, const Rule *rule
     tn_rule_proof told = {.outcome = (tn_proof_outcome)proof->outcome,
                           .instances = proof->instances,
                           .tried = proof->tried,
+                          .exact = proof->exact,
                           .worst = proof->worst,
                           .why = proof->why,
                           .counterexample = proof->counterexample.s ? proof->counterexample.s : ""};
