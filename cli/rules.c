@@ -85,10 +85,10 @@ static json_t *proof_json(const tn_rule_proof *p) {
     static const char *const outcomes[] = {"holds", "refuted", "unknown"};
     json_t *object = info_of(&p->rule);
     json_object_del(object, "text");
-    json_object_update_new(object,
-                           json_pack("{s:s, s:I, s:I, s:b, s:o, s:s, s:s}", "outcome", outcomes[p->outcome], "instances",
-                                     (json_int_t)p->instances, "tried", (json_int_t)p->tried, "exact", p->exact, "worst",
-                                     number_json(p->worst), "why", p->why, "counterexample", p->counterexample));
+    json_object_update_new(object, json_pack("{s:s, s:I, s:I, s:b, s:o, s:s, s:s}", "outcome", outcomes[p->outcome],
+                                             "instances", (json_int_t)p->instances, "tried", (json_int_t)p->tried,
+                                             "exact", p->exact, "worst", number_json(p->worst), "why", p->why,
+                                             "counterexample", p->counterexample));
     return object;
 }
 

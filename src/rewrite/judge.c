@@ -88,7 +88,8 @@ static tn_status compare_reals(Trial *t, size_t i, double *a, double *b, int64_t
         bool odd = !isfinite(a[k]) || !isfinite(b[k]), same = odd && (a[k] == b[k] || (isnan(a[k]) && isnan(b[k])));
         double difference = odd || a[k] == b[k] ? 0 : fabs(a[k] - b[k]) / (scale > 0 ? scale : DBL_MIN);
         t->out->tells |= !odd;
-        if (difference > t->out->difference && t->tolerance == tolerance_of(TN_F64) && !t->x->odd) t->out->difference = difference;
+        if (difference > t->out->difference && t->tolerance == tolerance_of(TN_F64) && !t->x->odd)
+            t->out->difference = difference;
         if (t->x->odd || (odd ? same : difference <= t->tolerance)) continue;
         snprintf(left, sizeof left, "%.17g", a[k]);
         snprintf(right, sizeof right, "%.17g", b[k]);

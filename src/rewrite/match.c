@@ -235,7 +235,8 @@ static bool widens(const Node *n, size_t at) {
     bool wide = false;
     for (int k = 0; n->op->flags & OP_ELEMENTWISE && k < t->rank; k++) {
         bool there = n->n_operands == 1;
-        for (size_t i = 0; i < n->n_operands; i++) there |= i != at && has_dim(n->operands[i].value, k, t->dims[t->rank - 1 - k]);
+        for (size_t i = 0; i < n->n_operands; i++)
+            there |= i != at && has_dim(n->operands[i].value, k, t->dims[t->rank - 1 - k]);
         wide |= !there;
     }
     return wide;

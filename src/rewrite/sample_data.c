@@ -406,7 +406,8 @@ static double some_real(Sampler *s) {
     if (s->magnitude == SMALL) x *= 1e-3;
     if (s->magnitude == LARGE) x *= 16;
     if (s->magnitude == MANY_ZEROS && dice_chance(dice, 40)) x = dice_chance(dice, 20) ? -0.0 : 0;
-    if (s->instance->odd && dice_chance(dice, 12)) x = dice_chance(dice, 50) ? NAN : dice_chance(dice, 50) ? INFINITY : -INFINITY;
+    if (s->instance->odd && dice_chance(dice, 12))
+        x = dice_chance(dice, 50) ? NAN : dice_chance(dice, 50) ? INFINITY : -INFINITY;
     return x;
 }
 

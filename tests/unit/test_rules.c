@@ -295,7 +295,8 @@ static void numbers_are_tensors_of_that_number(void **state) {
     check_unchanged(rule,
                     "graph @g(%x: f32[2]) -> (%y) {\n  %k = Const {data = f32[2] [1.0, 2.0]}\n  %y = Mul(%x, %k)\n}\n");
     /* A number that makes the result larger is more than a number, and with a size that has a name nobody knows. */
-    check_unchanged(rule, "graph @g(%x: f32[n]) -> (%y) {\n  %k = Const {data = f32[2] [1.0, 1.0]}\n  %y = Mul(%x, %k)\n}\n");
+    check_unchanged(rule,
+                    "graph @g(%x: f32[n]) -> (%y) {\n  %k = Const {data = f32[2] [1.0, 1.0]}\n  %y = Mul(%x, %k)\n}\n");
     check(rule, "graph @g(%x: f32[n]) -> (%y) {\n  %k = Const {data = f32[1] [1.0]}\n  %y = Mul(%x, %k)\n}\n",
           "graph @g(%x: f32[n]) -> (\"y\" = %x) {\n}\n", "r ");
     check_unchanged(
@@ -611,7 +612,8 @@ static void rules_are_registered(void **state) {
     size_t n = tn_n_rules();
     tn_rule_info info;
     (void)state;
-    assert_int_equal(tn_register_rules("rule wrong\n  match\n    %y = Relu(%x)\n  write\n    %y = Abs(%x)\n", "mine", true, &example),
+    assert_int_equal(tn_register_rules("rule wrong\n  match\n    %y = Relu(%x)\n  write\n    %y = Abs(%x)\n", "mine",
+                                       true, &example),
                      TN_INVALID_ARGUMENT);
     assert_says("rule wrong is wrong");
     assert_non_null(strstr(example, "tn 1\n"));
