@@ -31,15 +31,11 @@ typedef struct Fold {
 
 /* ---- what is folded ------------------------------------------------------------------------------------------ */
 
-static bool reads_shape_only(const Node *node, uint32_t i) { return i < 32 && node->op->shape_inputs & 1u << i; }
-
-static bool has_known_shape(const Value *value) {
-    return value->type->kind == TYPE_TENSOR && value->type->dtype && shape_is_known(&value->type->shape);
-}
-
+/* A declared size may be wrong, so a value of which only the shape is read must be constant too; what is certain of shapes
+   is the business of simplify-shapes. */
 static bool is_known(const Node *node, uint32_t i) {
     const Value *value = node->operands[i].value;
-    if (!value || (reads_shape_only(node, i) && has_known_shape(value))) return true;
+    if (!value) return true;
     const Tensor *t = value_constant(value);
     return t && (t->data || tensor_count(t) == 0);
 }
