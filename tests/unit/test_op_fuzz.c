@@ -371,10 +371,10 @@ static tn_status wrap(Fuzz *f, TypeKind kind, Value **v) {
 static tn_status object_operand(Fuzz *f, int i, Value **out) {
     Graph *g = f->model->main;
     const Operand *o = &f->in[i];
-    const Type *type = f->model->type_any;
+    const Type *type;
     char name[24];
     snprintf(name, sizeof name, "x%d", i);
-    if (o->how != AS_ANYTHING) TRY(type_parse(f->model, str_of(f->row.in[i].type), &type));
+    TRY(type_parse(f->model, str_of(f->row.in[i].type), &type));
     TRY(graph_add_input(g, str_of(name), type, out));
     f->given[g->inputs.len - 1] = &o->t;
     return TN_OK;
@@ -591,13 +591,19 @@ static void check_type(Fuzz *f, size_t i, const Tensor *t) {
     }
 }
 
+static tn_status keep_handle(Fuzz *f, const Tensor *t, tn_tensor **out) {
+    Tensor kept;
+    TRY(tensor_keep(f->ctx, t, &kept));
+    return tensor_handle(f->ctx, &kept, out);
+}
+
 /* Other contents for the inputs, the same in `handles` and `tensors`. */
 static tn_status other_inputs(Fuzz *f, const Tensor **tensors, tn_tensor **handles) {
     Graph *g = f->model->main;
     for (size_t i = 0; i < g->inputs.len; i++) {
         const Tensor *old = graph_input_default(g, i);
         if (!old) {
-            TRY(tensor_handle(f->ctx, f->given[i], &handles[i]));
+            TRY(keep_handle(f, f->given[i], &handles[i]));
             tensors[i] = f->given[i];
             continue;
         }
@@ -664,7 +670,7 @@ static void run_turns(Fuzz *f, tn_session *session) {
     tn_tensor *first[FUZZ_OPERANDS + 1] = {0}, *other[FUZZ_OPERANDS + 1] = {0};
     tn_status status = TN_OK;
     for (size_t i = 0; i < n; i++)
-        if (f->given[i] && status == TN_OK) status = tensor_handle(f->ctx, f->given[i], &first[i]);
+        if (f->given[i] && status == TN_OK) status = keep_handle(f, f->given[i], &first[i]);
     if (status == TN_OK) status = run_both(f, session, "first run", f->given, first, true);
     if (status == TN_OK) f->n_answers++;
     else f->n_refused++;
