@@ -220,7 +220,7 @@ uint16_t f32_to_bf16(float f);
 /* The 8- and 4-bit floats, by dtype. Encoding saturates when asked, else overflows as ONNX's Cast says; F4E2M1 always
    saturates, F8E8M0 rounds up. */
 float small_float_decode(tn_dtype dtype, uint8_t bits);
-uint8_t small_float_encode(tn_dtype dtype, float value, bool saturate);
+uint8_t small_float_encode(tn_dtype dtype, double value, bool saturate);
 
 /* Element streams: n elements of `dtype` at element positions offset + i*stride of `data`, at any byte address, to or
    from a dense array of a compute type. Sub-byte types are unpacked and packed; two threads must not write elements

@@ -30,16 +30,16 @@ static inline uint16_t i64_to_bf16(int64_t v) { return f64_to_bf16(f64_odd_from_
 #define BITS_BOOL(v) ((v) != 0)
 #define BITS_C64(v) ((ComplexF32){(float)(v), 0})
 #define BITS_C128(v) ((ComplexF64){(double)(v), 0})
-#define BITS_F8E4M3FN(v) small_float_from_f64(TN_F8E4M3FN, AS_F64(v), true)
-#define BITS_F8E4M3FNUZ(v) small_float_from_f64(TN_F8E4M3FNUZ, AS_F64(v), true)
-#define BITS_F8E5M2(v) small_float_from_f64(TN_F8E5M2, AS_F64(v), true)
-#define BITS_F8E5M2FNUZ(v) small_float_from_f64(TN_F8E5M2FNUZ, AS_F64(v), true)
-#define BITS_F8E8M0(v) small_float_from_f64(TN_F8E8M0, AS_F64(v), true)
+#define BITS_F8E4M3FN(v) small_float_encode(TN_F8E4M3FN, AS_F64(v), true)
+#define BITS_F8E4M3FNUZ(v) small_float_encode(TN_F8E4M3FNUZ, AS_F64(v), true)
+#define BITS_F8E5M2(v) small_float_encode(TN_F8E5M2, AS_F64(v), true)
+#define BITS_F8E5M2FNUZ(v) small_float_encode(TN_F8E5M2FNUZ, AS_F64(v), true)
+#define BITS_F8E8M0(v) small_float_encode(TN_F8E8M0, AS_F64(v), true)
 #define BITS_U4(v) ((uint8_t)AS_I32(v))
 #define BITS_I4(v) ((uint8_t)AS_I32(v))
 #define BITS_U2(v) ((uint8_t)AS_I32(v))
 #define BITS_I2(v) ((uint8_t)AS_I32(v))
-#define BITS_F4E2M1(v) small_float_from_f64(TN_F4E2M1, AS_F64(v), true)
+#define BITS_F4E2M1(v) small_float_encode(TN_F4E2M1, AS_F64(v), true)
 
 typedef void (*StoreFn)(uint8_t *data, int64_t offset, int64_t stride, const void *src, int64_t n);
 

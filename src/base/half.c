@@ -83,15 +83,11 @@ static uint8_t encode_exponent(double value, bool saturate) {
     return (uint8_t)code;
 }
 
-uint8_t small_float_from_f64(tn_dtype dtype, double value, bool saturate) {
+uint8_t small_float_encode(tn_dtype dtype, double value, bool saturate) {
     if (dtype == TN_F8E8M0) return encode_exponent(value, saturate);
     assert(small_formats[dtype].mantissa > 0);
     /* Four bits have no room for an infinity: ONNX lets them saturate always. */
     return (uint8_t)encode(&small_formats[dtype], value, saturate || dtype == TN_F4E2M1);
-}
-
-uint8_t small_float_encode(tn_dtype dtype, float value, bool saturate) {
-    return small_float_from_f64(dtype, (double)value, saturate);
 }
 
 static float decode(const Format *f, uint32_t bits) {

@@ -50,7 +50,6 @@ static inline uint16_t f32_to_bf16_inline(float f) {
 
 uint16_t f64_to_f16(double value);
 uint16_t f64_to_bf16(double value);
-uint8_t small_float_from_f64(tn_dtype dtype, double value, bool saturate);
 /* The integer as a double that rounds to any float of at most 51 bits as the integer itself would: bits that do not
    fit are gathered in the last one (rounding to odd). */
 double f64_odd_from_i64(int64_t value);

@@ -80,27 +80,40 @@ static uint8_t encode_e8m0(const SmallFloat *to, float value) {
     return exponent == 0xfe && to->saturate ? 0xfe : (uint8_t)(exponent + 1);
 }
 
-static void encode_chunk(const void *user, void *y, const void *const *x, int64_t n) {
-    const SmallFloat *to = user;
-    const float *from = x[0];
-    int64_t *codes = y;
-    for (int64_t i = 0; i < n; i++)
-        codes[i] = to->dtype == TN_F8E8M0 ? encode_e8m0(to, from[i])
-                                          : small_float_encode(to->dtype, from[i], to->saturate);
+static bool is_small_float(tn_dtype dtype) { return (TS(dtype) & (TS_F8 | TS(TN_F4E2M1))) != 0; }
+
+static SmallFloat small_float_of(const KernelCtx *c) {
+    return (SmallFloat){c->out[0].dtype, attr_int(c->node, "saturate") != 0, attr_string(c->node, "round_mode").s[0]};
 }
 
-/* Stored as the unsigned integers that the codes are. */
-static tn_status cast_to_small_float(KernelCtx *c, tn_dtype to) {
-    SmallFloat how = {to, attr_int(c->node, "saturate") != 0, attr_string(c->node, "round_mode").s[0]};
-    Tensor codes = c->out[0];
-    codes.dtype = dtype_bits(to) == 8 ? TN_U8 : TN_U4;
-    return run_elementwise_on(c, 1, c->in, (const Class[]){CLASS_F32}, &codes, CLASS_INT, encode_chunk, &how, 5);
+static int64_t encode_small(const SmallFloat *to, double value) {
+    return to->dtype == TN_F8E8M0 ? encode_e8m0(to, (float)value) : small_float_encode(to->dtype, value, to->saturate);
+}
+
+static void encode_chunk(const void *user, void *y, const void *const *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) ((int64_t *)y)[i] = encode_small(user, ((const double *)x[0])[i]);
+}
+
+/* The unsigned integers that the codes of small floats are. */
+static Tensor codes_of(const Tensor *t) {
+    Tensor codes = *t;
+    codes.dtype = dtype_bits(t->dtype) == 8 ? TN_U8 : TN_U4;
+    return codes;
+}
+
+static tn_status cast_to_small_float(KernelCtx *c) {
+    SmallFloat how = small_float_of(c);
+    Tensor codes = codes_of(&c->out[0]);
+    return run_elementwise_on(c, 1, c->in, (const Class[]){CLASS_F64}, &codes, CLASS_INT, encode_chunk, &how, 5);
 }
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 
-static tn_status texts_to_numbers(const Stream *in, const Tensor *out, int64_t count, locale_t locale) {
+static tn_status texts_to_numbers(KernelCtx *c, const Stream *in, int64_t count, locale_t locale) {
     RcString *buffer[CHUNK];
+    const Tensor *out = &c->out[0];
+    SmallFloat how = small_float_of(c);
+    Tensor codes = codes_of(out);
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t n = min_i64(CHUNK, count - at);
         RcString *const *texts = stream_read(in, at, n, buffer);
@@ -108,6 +121,11 @@ static tn_status texts_to_numbers(const Stream *in, const Tensor *out, int64_t c
             double f = 0;
             int64_t i = 0;
             TRY(text_to_number(locale, rc_string_get(texts[k]), out->dtype, &f, &i));
+            if (is_small_float(out->dtype)) {
+                i = encode_small(&how, f);
+                store_i64(codes.dtype, codes.data, codes.offset + at + k, 1, &i, 1);
+                continue;
+            }
             if (dtype_is_float(out->dtype)) store_f64(out->dtype, out->data, out->offset + at + k, 1, &f, 1);
             else store_i64(out->dtype, out->data, out->offset + at + k, 1, &i, 1);
         }
@@ -146,7 +164,7 @@ static tn_status cast_text(KernelCtx *c, tn_dtype from) {
     locale_t locale = text_locale();
     if (!locale) return TN_OUT_OF_MEMORY;
     int64_t count = tensor_count(&c->out[0]);
-    tn_status status = class == CLASS_STRING ? texts_to_numbers(&in, &c->out[0], count, locale)
+    tn_status status = class == CLASS_STRING ? texts_to_numbers(c, &in, count, locale)
                                              : numbers_to_texts(c, &in, count, locale);
     freelocale(locale);
     return status;
@@ -156,10 +174,10 @@ static tn_status cast_text(KernelCtx *c, tn_dtype from) {
 
 static tn_status cast_reference(KernelCtx *c) {
     tn_dtype from = c->in[0]->dtype, to = c->out[0].dtype;
-    bool small = TS(to) & (TS_F8 | TS(TN_F4E2M1)), text = from == TN_STRING || to == TN_STRING;
+    bool small = is_small_float(to), text = from == TN_STRING || to == TN_STRING;
     if (from == to) {
         Tensor in = *c->in[0], out = c->out[0]; /* text and small floats are copied as they are */
-        if (from != TN_STRING && small) in.dtype = out.dtype = dtype_bits(to) == 8 ? TN_U8 : TN_U4;
+        if (small) in = codes_of(&in), out = codes_of(&out);
         Class class = class_of(in.dtype);
         return run_elementwise_on(c, 1, (const Tensor *const[]){&in}, &class, &out, class,
                                   class == CLASS_F32 ? copy_f32 : copy_8, NULL, 1);
@@ -167,7 +185,7 @@ static tn_status cast_reference(KernelCtx *c) {
     if (text) return cast_text(c, from);
     /* storing saturates, and rounds to nearest */
     bool plain = !small || (to != TN_F8E8M0 && attr_int(c->node, "saturate"));
-    return plain ? cast_numbers(c, from, to) : cast_to_small_float(c, to);
+    return plain ? cast_numbers(c, from, to) : cast_to_small_float(c);
 }
 
 #define ROUNDING \

@@ -15,20 +15,26 @@ InferValue body_output(const InferCtx *c, const Graph *body, size_t i) {
 
 static bool says_nothing(const InferValue *v) { return v->kind == TYPE_TENSOR && !v->dtype && v->shape.rank < 0; }
 
+static tn_dtype innermost_dtype(const Type *type) {
+    while (type && type->kind != TYPE_TENSOR) type = type->elem;
+    return type ? type->dtype : TN_UNDEFINED;
+}
+
+static tn_status holds_both(int result, tn_dtype x, tn_dtype y) {
+    return fail(TN_SHAPE, "result %d holds %s in one case and %s in another", result, dtype_name(x), dtype_name(y));
+}
+
 /* An optional in one case and what may be in it in the other: ops that take the one take the other too, and the run
    will show. */
 static tn_status without_optional(const InferValue *a, const InferValue *b, int result, InferValue *out) {
     const InferValue *optional = a->kind == TYPE_OPTIONAL ? a : b, *item = a->kind == TYPE_OPTIONAL ? b : a;
     if (optional->kind != TYPE_OPTIONAL || (optional->elem && optional->elem->kind != item->kind))
         return fail(TN_SHAPE, "result %d is a tensor in one case and none in another", result);
+    tn_dtype x = innermost_dtype(optional->elem), y = item->elem ? innermost_dtype(item->elem) : item->dtype;
+    if (x && y && x != y) return holds_both(result, x, y);
     *out = *item;
     out->shape = shape_unknown();
     return TN_OK;
-}
-
-static tn_dtype innermost_dtype(const Type *type) {
-    while (type && type->kind != TYPE_TENSOR) type = type->elem;
-    return type ? type->dtype : TN_UNDEFINED;
 }
 
 tn_status either_of(const InferValue *a, const InferValue *other, int result, InferValue *out) {
@@ -45,8 +51,7 @@ tn_status either_of(const InferValue *a, const InferValue *other, int result, In
     if (a->kind != TYPE_TENSOR) {
         if (!out->elem) out->elem = b->elem;
         tn_dtype x = innermost_dtype(out->elem), y = innermost_dtype(b->elem);
-        if (!x || !y || x == y) return TN_OK;
-        return fail(TN_SHAPE, "result %d holds %s in one case and %s in another", result, dtype_name(x), dtype_name(y));
+        return !x || !y || x == y ? TN_OK : holds_both(result, x, y);
     }
     if (a->dtype && b->dtype && a->dtype != b->dtype)
         return fail(TN_SHAPE, "result %d is %s in one case and %s in another", result, dtype_name(a->dtype),

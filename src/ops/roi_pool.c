@@ -35,8 +35,7 @@ static tn_status max_roi_pool_infer(InferCtx *c) {
     return set_result(c, in_dim(c, 1, 0), shape.data[0], shape.data[1]);
 }
 
-/* Points sampled along one side of a bin; what a region may ask for is bounded. */
-#define POINTS_MAX 4096
+#define POINTS_MAX 256 /* of sampling_ratio */
 
 typedef struct RoiJob {
     int64_t channels, height, width, out_height, out_width;
@@ -71,55 +70,91 @@ static bool neighbours(double v, int64_t size, int64_t *low, int64_t *high, doub
     return true;
 }
 
-/* The mean of a bin's samples; or their largest weighted corner, which is what ONNX defines for max. */
-static double pool_bin(const RoiJob *job, const double *plane, double y0, double x0, double step_y, double step_x,
-                       int64_t rows, int64_t columns) {
-    double sum = 0, top = 0;
-    bool first = true;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            int64_t yl = 0, yh = 0, xl = 0, xh = 0;
-            double wy = 0, wx = 0, corner[4] = {0};
-            bool inside = neighbours(y0 + ((double)i + 0.5) * step_y, job->height, &yl, &yh, &wy) &&
-                          neighbours(x0 + ((double)j + 0.5) * step_x, job->width, &xl, &xh, &wx);
-            if (inside) {
-                corner[0] = (1 - wy) * (1 - wx) * plane[yl * job->width + xl];
-                corner[1] = (1 - wy) * wx * plane[yl * job->width + xh];
-                corner[2] = wy * (1 - wx) * plane[yh * job->width + xl];
-                corner[3] = wy * wx * plane[yh * job->width + xh];
-            }
+/* A bin's sampling points along one dimension: start + (i + 0.5) * step. Those from first to last may be inside. */
+typedef struct Points {
+    double count, start, step;
+    int64_t first, last;
+} Points;
+
+static double points_of(const RoiJob *job, double bin) {
+    double count = job->sampling > 0 ? (double)job->sampling : ceil(bin);
+    return count > 0 ? count : 0;
+}
+
+static Points points_in(const RoiJob *job, double start, double bin, int64_t size) {
+    Points p = {.count = points_of(job, bin), .start = start, .last = -1};
+    if (p.count == 0) return p;
+    p.step = bin / p.count;
+    double low = (-1 - start) / p.step - 1.5, high = ((double)size - start) / p.step + 0.5;
+    if (!(p.step > 0)) low = 0, high = p.count; /* all at one place, or the other way round */
+    p.first = (int64_t)fmin(fmax(low, 0), p.count);
+    p.last = (int64_t)fmin(fmax(high, -1), p.count - 1);
+    return p;
+}
+
+/* The mean of a bin's samples; or their largest weighted corner, which is what ONNX defines for max. Samples outside of
+   the image are 0. */
+static double pool_bin(const RoiJob *job, const double *plane, const Points *rows, const Points *columns) {
+    double sum = 0, top = 0, all = rows->count * columns->count, seen = 0;
+    for (int64_t i = rows->first; i <= rows->last; i++) {
+        int64_t yl, yh, xl, xh;
+        double wy, wx;
+        if (!neighbours(rows->start + ((double)i + 0.5) * rows->step, job->height, &yl, &yh, &wy)) continue;
+        for (int64_t j = columns->first; j <= columns->last; j++) {
+            if (!neighbours(columns->start + ((double)j + 0.5) * columns->step, job->width, &xl, &xh, &wx)) continue;
+            double corner[4] = {(1 - wy) * (1 - wx) * plane[yl * job->width + xl],
+                                (1 - wy) * wx * plane[yl * job->width + xh],
+                                wy * (1 - wx) * plane[yh * job->width + xl], wy * wx * plane[yh * job->width + xh]};
             double largest = fmax(fmax(corner[0], corner[1]), fmax(corner[2], corner[3]));
-            top = first ? largest : fmax(top, largest);
-            first = false;
+            top = seen++ == 0 ? largest : fmax(top, largest);
             sum += corner[0] + corner[1] + corner[2] + corner[3];
         }
     }
-    if (job->largest) return top;
-    return sum / (double)max_i64(rows * columns, 1);
+    if (job->largest) return seen < all ? fmax(top, 0) : top;
+    return sum / fmax(all, 1);
+}
+
+typedef struct Region2d {
+    double x, y, bin_w, bin_h;
+} Region2d;
+
+static Region2d region_of(const RoiJob *job, int64_t n) {
+    double box[4];
+    for (int k = 0; k < 4; k++) box[k] = job->rois[n * 4 + k] * job->scale - job->offset;
+    double width = box[2] - box[0], height = box[3] - box[1];
+    if (job->at_least_one) width = fmax(width, 1), height = fmax(height, 1);
+    return (Region2d){box[0], box[1], width / (double)job->out_width, height / (double)job->out_height};
 }
 
 /* One item is one region. */
 static void roi_align_range(void *arg, int64_t begin, int64_t end) {
     const RoiJob *job = arg;
     for (int64_t n = begin; n < end; n++) {
-        double box[4];
-        for (int k = 0; k < 4; k++) box[k] = job->rois[n * 4 + k] * job->scale - job->offset;
-        double width = box[2] - box[0], height = box[3] - box[1];
-        if (job->at_least_one) width = fmax(width, 1), height = fmax(height, 1);
-        double bin_w = width / (double)job->out_width, bin_h = height / (double)job->out_height;
-        double rows = job->sampling > 0 ? (double)job->sampling : ceil(bin_h);
-        double columns = job->sampling > 0 ? (double)job->sampling : ceil(bin_w);
-        int64_t r = rows > 0 ? (int64_t)fmin(rows, POINTS_MAX) : 0,
-                s = columns > 0 ? (int64_t)fmin(columns, POINTS_MAX) : 0;
+        Region2d r = region_of(job, n);
         double *y = job->y + n * job->channels * job->out_height * job->out_width;
         for (int64_t ch = 0; ch < job->channels; ch++) {
             const double *plane = job->x + (job->batch[n] * job->channels + ch) * job->height * job->width;
-            for (int64_t i = 0; i < job->out_height; i++)
-                for (int64_t j = 0; j < job->out_width; j++)
-                    *y++ = pool_bin(job, plane, box[1] + (double)i * bin_h, box[0] + (double)j * bin_w,
-                                    r ? bin_h / (double)r : 0, s ? bin_w / (double)s : 0, r, s);
+            for (int64_t i = 0; i < job->out_height; i++) {
+                Points rows = points_in(job, r.y + (double)i * r.bin_h, r.bin_h, job->height);
+                for (int64_t j = 0; j < job->out_width; j++) {
+                    Points columns = points_in(job, r.x + (double)j * r.bin_w, r.bin_w, job->width);
+                    *y++ = pool_bin(job, plane, &rows, &columns);
+                }
+            }
         }
     }
+}
+
+/* Points are counted in integers, and a region decides how many there are. */
+static tn_status check_regions(const RoiJob *job, int64_t n) {
+    if (job->sampling > POINTS_MAX)
+        return fail(TN_LIMIT, "sampling_ratio is %lld; %d is the most", (long long)job->sampling, POINTS_MAX);
+    for (int64_t i = 0; i < n; i++) {
+        Region2d r = region_of(job, i);
+        if (points_of(job, r.bin_h) > INT32_MAX || points_of(job, r.bin_w) > INT32_MAX)
+            return fail(TN_LIMIT, "region %lld is too large", (long long)i);
+    }
+    return TN_OK;
 }
 
 static void read_job(const KernelCtx *c, RoiJob *job) {
@@ -139,13 +174,14 @@ static tn_status roi_align_reference(KernelCtx *c) {
     job.offset = half ? 0.5 : 0;
     job.at_least_one = !half;
     job.largest = attr_string_is(c->node, "mode", "max");
-    job.sampling = min_i64(attr_int(c->node, "sampling_ratio"), POINTS_MAX);
+    job.sampling = attr_int(c->node, "sampling_ratio");
     TRY(dense_f64(c, 0, &job.x));
     TRY(dense_f64(c, 1, &job.rois));
     TRY(dense_i64(c, 2, &job.batch));
     TRY(result_f64(c, 0, &job.y));
     int64_t n = c->in[1]->dims[0];
     TRY(check_batch(&job, n, c->in[0]->dims[0]));
+    TRY(check_regions(&job, n));
     if (job.height * job.width == 0 && tensor_count(&c->out[0]) > 0) return fail(TN_SHAPE, "the images are empty");
     double cost = (double)(job.channels * job.out_height * job.out_width) * 100;
     TRY(kernel_parallel(c, n, cost, roi_align_range, &job));

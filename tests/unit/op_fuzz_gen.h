@@ -305,7 +305,9 @@ static inline size_t some_length(Rng *r, const Shape *base) {
     }
 }
 
-static inline int64_t attr_number(Rng *r, const AttrSpec *spec) {
+static inline int64_t attr_number(Rng *r, const Node *node, const AttrSpec *spec) {
+    if (strcmp(spec->name, "num_scan_inputs") == 0 && rng_chance(r, 90))
+        return rng_from(r, 1, (int)node->n_operands > 1 ? (int)node->n_operands : 1);
     if (strcmp(spec->name, "to") == 0 || strstr(spec->name, "dtype") || strstr(spec->name, "datatype"))
         return rng_chance(r, 90) ? rng_from(r, 0, TN_DTYPE_END) : wild_int(r);
     return rng_chance(r, 20) ? spec->i : some_int(r);
@@ -371,7 +373,7 @@ static inline tn_status set_some_attr(Rng *r, Node *node, const AttrSpec *spec, 
     size_t n = some_length(r, base);
     bool wild = rng_chance(r, 25);
     switch (spec->kind) {
-    case ATTR_INT: attr.i = attr_number(r, spec); break;
+    case ATTR_INT: attr.i = attr_number(r, node, spec); break;
     case ATTR_FLOAT: attr.f = some_float(r); break;
     case ATTR_STRING: attr.s = str_of(spec->s && rng_chance(r, 20) ? spec->s : some_word(r)); break;
     case ATTR_TENSOR:

@@ -184,7 +184,8 @@ static tn_status operands_by_schema(Fuzz *f, const Shape *base) {
     for (f->n_in = 0; f->n_in < n; f->n_in++) {
         int i = f->n_in;
         const OperandSpec *spec = op_input_spec(f->op, (size_t)i);
-        if (spec && spec->flags & OPERAND_OPTIONAL && rng_chance(r, 25)) {
+        bool one_of_many = spec && spec->flags & OPERAND_VARIADIC;
+        if (spec && spec->flags & OPERAND_OPTIONAL && rng_chance(r, one_of_many ? 3 : 25)) {
             f->in[i].absent = true;
             continue;
         }
@@ -193,13 +194,18 @@ static tn_status operands_by_schema(Fuzz *f, const Shape *base) {
         if (spec && spec->group && group[(unsigned char)spec->group & 127])
             dtype = group[(unsigned char)spec->group & 127];
         if (spec && spec->group) group[(unsigned char)spec->group & 127] = dtype;
+        if (one_of_many && i > 0 && set & TS(f->in[i - 1].t.dtype) && rng_chance(r, 70)) dtype = f->in[i - 1].t.dtype;
         if (rng_chance(r, 2)) dtype = some_dtype(r, TS_ALL_TENSOR);
         f->in[i].kind = kind_for(r, set);
         Shape shape = i == 0 && rng_chance(r, 80) ? *base : related_shape(r, base);
         bool decides = i < 32 && f->op->content_inputs >> i & 1;
         if (decides && rng_chance(r, 70))
             shape = (Shape){.rank = rng_chance(r, 80), .dims = {rng_from(r, 0, base->rank + 1)}};
+        bool counts = spec && f->op->flags & OP_CONTROL && (set == TS(TN_I64) || set == TS(TN_BOOL));
+        if (counts && rng_chance(r, 90)) shape = (Shape){.rank = rng_below(r, 2), .dims = {1}};
         TRY(fill_operand(f, i, dtype, &shape));
+        if (counts && dtype != TN_STRING && tensor_count(&f->in[i].t) == 1)
+            fill_number(r, &f->in[i].t, 0, SMALL_COUNTS);
     }
     return TN_OK;
 }
@@ -432,7 +438,9 @@ static tn_status attrs_of_row(Fuzz *f) {
     text_puts(&text, "tn 1\ngraph @g(");
     for (int i = 0, n = 0; i < f->n_in; i++)
         if (!f->row.in[i].absent) text_printf(&text, "%s%%x%d: ?", n++ ? ", " : "", i);
-    text_printf(&text, ") -> () {\n  _ = %s(", f->row.op);
+    text_puts(&text, ") -> () {\n  _");
+    for (int i = 1; i < f->row.n_out; i++) text_puts(&text, ", _");
+    text_printf(&text, " = %s(", f->row.op);
     for (int i = 0; i < f->n_in; i++)
         if (f->row.in[i].absent) text_printf(&text, "%s_", i ? ", " : "");
         else text_printf(&text, "%s%%x%d", i ? ", " : "", i);
@@ -481,12 +489,18 @@ static tn_status make_outputs(Fuzz *f) {
     return TN_OK;
 }
 
+static bool needs_graph(const OpSchema *op) {
+    for (int k = 0; k < n_attr_specs(op); k++)
+        if (op->attrs[k].kind == ATTR_GRAPH && op->attrs[k].flags & ATTR_REQUIRED) return true;
+    return false;
+}
+
 static tn_status make_case(Fuzz *f, const Rows *rows) {
     Rng *r = &f->rng;
     static const How hows[] = {AS_CONCRETE, AS_CONCRETE, AS_CONCRETE, AS_SYMBOLIC, AS_SYMBOLIC, AS_RANK,
                                AS_DTYPE,    AS_ANYTHING, AS_CONSTANT, AS_CONSTANT, AS_CONSTANT};
     Shape base = some_shape(r);
-    bool from_row = rows->n && rng_chance(r, 60);
+    bool from_row = rows->n && !needs_graph(f->op) && rng_chance(r, 60); /* rows have none */
     if (from_row) {
         TRY(operands_of_row(f, rows));
         for (int k = rng_below(r, 3); k > 0 && f->n_in > 0; k--) TRY(mutate_operand(f, rng_below(r, f->n_in)));
@@ -571,7 +585,9 @@ static void check_type(Fuzz *f, size_t i, const Tensor *t) {
     const Type *type = graph_output(f->model->main, i)->type;
     if (f->op->flags & OP_CONTROL && types_are_hidden(f)) return;
     if (type->kind != TYPE_TENSOR || t->kind != TYPE_TENSOR) {
-        if (type->kind != t->kind && type != f->model->type_any)
+        /* where one branch gives an optional, another may give what would be in it */
+        bool optional = f->op->flags & OP_CONTROL && t->kind == TYPE_OPTIONAL;
+        if (type->kind != t->kind && type != f->model->type_any && !optional)
             wrong(f, "output %zu is of another kind than inferred", i);
         return;
     }

@@ -140,6 +140,9 @@ static const struct {
 } errors[] = {
     {LOOP("_, _, i64 0", "graph(%i: i64[], %c: bool[], %a: i64[]) -> (%c, %b) { %b = Add(%a, 1) }"), TN_LIMIT,
      "max_loop_trips"},
+    {"tn 1 graph @g() -> (%y) {\n  %o = Optional(f32[1] [1])\n"
+     "  %y = If(bool true) {then_branch = graph() -> (%o) {}, else_branch = graph() -> (%k) { %k = Identity(i64 1) }}\n}",
+     TN_SHAPE, "holds f32 in one case and i64"},
     {LOOP("i64 1000, _, i64 0", "graph(%i: i64[], %c: bool[], %a: i64[]) -> (%c, %b) { %b = Add(%a, 1) }"), TN_LIMIT,
      "max_loop_trips"},
     {LOOP("i64 1, _, i64 0", "graph(%i: i64[], %c: bool[]) -> (%c, %i) {}"), TN_INVALID_MODEL, "3 are wanted"},

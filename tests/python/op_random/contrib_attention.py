@@ -136,6 +136,7 @@ def qattention_oracle(r, x, weights, bias, x_scale, w_scale, mask=None, x_zero=N
 
 @generator(*microsoft("MultiHeadAttention"), mask_filter_value=ANY, num_heads=ANY, scale=ANY, unidirectional=(0, 1))
 def multi_head_attention(r):
+    r.types["T"] = r.types["qk"] = r.fixed_types.get("qk", r.types["T"])
     batch, heads, size = r.integer(1, 2), r.integer(1, 3), r.integer(1, 3)
     r.set("num_heads", heads)
     draw_common(r)
@@ -157,8 +158,8 @@ def multi_head_attention(r):
     elif form == "heads":
         k, v = (r.values([batch, heads, keys, size], "T") for _ in range(2))
     state = [r.values([batch, heads, past, n], "T") for n in (size, v_size)] if past else [None, None]
-    r.results = r.one_of([True], [True, True, True], [True, True, True, True]) if form == "apart" else [True]
-    r.types["qk"] = r.types["T"]
+    shown = r.chance(0.3) or "qk" in r.fixed_types
+    r.results = [True] if form != "apart" else [True] * 4 if shown else r.one_of([True], [True, True, True])
     return [q, k, v, bias, mask, draw_added(r, batch, heads, queries, total), *state]
 
 

@@ -106,8 +106,8 @@ def one_cell(op, attributes, acts, x, h, c, weights, recurrence, bias, peepholes
     return acts[0](gates[1] + peepholes[1] * c) * acts[2](c), c
 
 
-def run_layers(op, attributes, x, w, r, b=None, lens=None, h=None, c=None, p=None):
-    """Y, Y_h, Y_c in double."""
+def run_layers(op, attributes, x, w, r, b=None, lens=None, h=None, c=None, p=None, rounded=lambda v: v):
+    """Y, Y_h, Y_c in double. rounded: what becomes of inputs and of states before they are multiplied."""
     x, w, r = (np.asarray(v, np.float64) for v in (x, w, r))
     batch_first, direction = attributes.get("layout"), attributes.get("direction", "forward")
     x = x.swapaxes(0, 1) if batch_first else x
@@ -117,12 +117,14 @@ def run_layers(op, attributes, x, w, r, b=None, lens=None, h=None, c=None, p=Non
     p = np.zeros((directions, 3, hidden)) if p is None else p.reshape(directions, 3, hidden).astype(np.float64)
     state = [np.zeros((directions, batch, hidden)) if v is None else (v.swapaxes(0, 1) if batch_first else v).astype(np.float64) for v in (h, c)]
     y, n = np.zeros((steps, directions, batch, hidden)), len(ACTIVATIONS[op])
-    for d, s in np.ndindex(directions, batch):
-        order = range(steps if lens is None else int(lens[s]))
-        for t in reversed(order) if direction == "reverse" or d == 1 else order:
-            h1, c1 = one_cell(op, attributes, acts[d * n : (d + 1) * n], x[t, s], state[0][d, s], state[1][d, s], w[d], r[d], b[d], p[d])
-            y[t, d, s] = state[0][d, s] = h1
-            state[1][d, s] = c1
+    x, lengths = rounded(x), [steps] * batch if lens is None else [int(length) for length in lens]
+    for d, k in np.ndindex(directions, steps):
+        before = rounded(state[0][d])
+        for s in (s for s in range(batch) if k < lengths[s]):
+            t = lengths[s] - 1 - k if direction == "reverse" or d == 1 else k
+            cell = acts[d * n : (d + 1) * n], x[t, s], before[s], state[1][d, s], w[d], r[d], b[d], p[d]
+            state[0][d, s], state[1][d, s] = one_cell(op, attributes, *cell)
+            y[t, d, s] = state[0][d, s]
     if batch_first:
         y, state = y.transpose(2, 0, 1, 3), [v.swapaxes(0, 1) for v in state]
     return [y, *state]

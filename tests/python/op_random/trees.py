@@ -359,7 +359,7 @@ def svm_classifier(r):
             r.set("prob_a", floats(r, pairs, -2, -0.5))
             r.set("prob_b", floats(r, pairs, -0.3, 0.3))
     r.results = r.integer(1, 2)
-    r.tolerance = 2e-2 if post == "PROBIT" else 1e-2 if likely else 1e-4  # coupling stops when it is near enough
+    r.tolerance = 5e-2 if post == "PROBIT" else 1e-2 if likely else 1e-4  # coupling stops when it is near enough
     return [r.values([r.integer(1, 3), width], low=-1, high=1)]
 
 
