@@ -10,6 +10,7 @@
 /* What a model has beside what others see. */
 typedef struct ModelStore {
     Model model;              /* first, so that the one pointer is the other */
+    Arena texts;              /* interned text, apart from the nodes: what walks over these does not bring it along */
     Allocator arena_vectors;  /* on the model's arena; freeing does nothing. For the vectors of graphs */
     Map name_next;            /* name -> the next suffix to try for another value of that name */
     uint64_t n_live;          /* nodes made and not erased */

@@ -11,6 +11,7 @@ tn_status model_new(Context *ctx, Model **out) {
     Model *model = &store->model;
     model->ctx = context_ref(ctx);
     arena_init(&model->arena, &ctx->allocator);
+    arena_init(&store->texts, &ctx->allocator);
     dim_table_init(&model->dims, &model->arena);
     map_init(&model->strings, &ctx->allocator);
     map_init(&store->name_next, &ctx->allocator);
@@ -44,6 +45,7 @@ void model_free(Model *model) {
     vec_free(a, &model_store(model)->loose);
     dim_table_free(&model->dims);
     arena_free(&model->arena);
+    arena_free(&model_store(model)->texts);
     mem_free(a, model, sizeof(ModelStore));
     context_unref(ctx);
 }
@@ -58,7 +60,7 @@ typedef struct Interned {
 static Interned *interned_of(Str s) { return (Interned *)(s.s - offsetof(Interned, text)); }
 
 static Interned *interned_new(Model *model, Str s, size_t number) {
-    Interned *fresh = arena_alloc(&model->arena, sizeof *fresh + s.n + 1, alignof(Interned));
+    Interned *fresh = arena_alloc(&model_store(model)->texts, sizeof *fresh + s.n + 1, alignof(Interned));
     if (!fresh) return NULL;
     memcpy(fresh->text, s.s, s.n);
     fresh->number = number;
@@ -67,12 +69,13 @@ static Interned *interned_new(Model *model, Str s, size_t number) {
 
 Str model_str(Model *model, Str s) {
     if (s.n == 0) return STR("");
-    ArenaMark mark = arena_mark(&model->arena);
+    Arena *texts = &model_store(model)->texts;
+    ArenaMark mark = arena_mark(texts);
     Interned *fresh = interned_new(model, s, model->strings.len);
     MapEntry *entry = fresh ? map_entry(&model->strings, s) : NULL;
     if (!entry) return (Str){NULL, 0};
     if (entry->value) { /* it was there */
-        arena_release(&model->arena, mark);
+        arena_release(texts, mark);
         return entry->key;
     }
     entry->key = (Str){fresh->text, s.n};

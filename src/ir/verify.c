@@ -5,9 +5,11 @@
 
 typedef struct Verifier {
     const Model *model;
-    const Value **visible; /* by id: the value, while it may be read */
-    const Value **values;  /* by id: those seen */
-    const Node **nodes;    /* by id: those seen */
+    uint32_t *since;      /* by id: when the value became visible, counted from 1; 0 while it is not */
+    const Value **values; /* by id: those seen */
+    const Node **nodes;   /* by id: those seen */
+    uint32_t clock;
+    VEC(uint32_t) borders; /* of the closed graphs around: what became visible before may not be read within */
     size_t n_operands, n_uses;
 } Verifier;
 
@@ -37,10 +39,9 @@ static tn_status check_value(Verifier *v, const Value *value, const Graph *graph
 }
 
 /* A reading across the border of a graph that must not read what is around it. */
-static tn_status check_capture(const Node *node, size_t i, const Value *value) {
+static tn_status captured(const Node *node, size_t i, const Value *value) {
     const Graph *graph = node->graph;
-    while (graph && graph != value->graph && !graph_is_closed(graph)) graph = graph_around(graph);
-    if (!graph || graph == value->graph) return TN_OK;
+    while (!graph_is_closed(graph)) graph = graph_around(graph);
     return BROKEN(node, "operand %zu, \"%s\", comes from outside of the graph of a %s, which must get it as an operand",
                   i, name_of(value), graph->owner->op->name);
 }
@@ -95,9 +96,10 @@ static tn_status check_operands(Verifier *v, const Node *node) {
         if (use->user != node) return BROKEN(node, "operand %zu does not know its node", i);
         if (!value) continue;
         v->n_operands++;
-        if (value->id >= v->model->n_values || v->visible[value->id] != value)
+        if (value->id >= v->model->n_values || v->values[value->id] != value || !v->since[value->id])
             return invisible(node, node->graph, i, value);
-        if (value->graph != node->graph) TRY(check_capture(node, i, value));
+        if (v->borders.len && v->since[value->id] <= v->borders.data[v->borders.len - 1])
+            return captured(node, i, value);
     }
     return TN_OK;
 }
@@ -111,6 +113,8 @@ static tn_status check_node_id(Verifier *v, const Node *node) {
 
 /* ---- the walk ------------------------------------------------------------------------------------------------ */
 
+static void show(Verifier *v, const Value *value) { v->since[value->id] = ++v->clock; }
+
 static tn_status enter_graph(Verifier *v, const Graph *graph, const Node *owner) {
     const Node *ret = graph->ret;
     if (graph->model != v->model) return BROKEN(ret, "graph \"%s\" belongs to another model", graph->name.s);
@@ -123,10 +127,11 @@ static tn_status enter_graph(Verifier *v, const Graph *graph, const Node *owner)
                       graph->output_names.len);
     if (graph->defaults.len > graph->inputs.len)
         return BROKEN(ret, "graph \"%s\" has more defaults than inputs", graph->name.s);
+    if (graph_is_closed(graph)) TRY(vec_push(model_allocator(v->model), &v->borders, v->clock));
     for (size_t i = 0; i < graph->inputs.len; i++) {
         const Value *value = graph->inputs.data[i];
         TRY(check_value(v, value, graph, NULL, i));
-        v->visible[value->id] = value;
+        show(v, value);
     }
     return TN_OK;
 }
@@ -144,14 +149,14 @@ static tn_status enter_node(Verifier *v, const Graph *graph, const Node *node) {
 static tn_status leave_node(Verifier *v, const Node *node) {
     for (size_t i = 0; i < node->n_results; i++) {
         TRY(check_value(v, node->results[i], node->graph, node, i));
-        v->visible[node->results[i]->id] = node->results[i];
+        show(v, node->results[i]);
     }
     return TN_OK;
 }
 
 static tn_status hide(Verifier *v, Value *const *values, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        v->visible[values[i]->id] = NULL;
+        v->since[values[i]->id] = 0;
         TRY(check_uses(v, values[i]));
     }
     return TN_OK;
@@ -168,6 +173,7 @@ static tn_status leave_graph(Verifier *v, const Graph *graph) {
         TRY(hide(v, node->results, node->n_results));
     if (n != graph->n_nodes || last != graph->last)
         return BROKEN(ret, "the list of the nodes of graph \"%s\" is broken", graph->name.s);
+    if (graph_is_closed(graph)) v->borders.len--;
     return hide(v, graph->inputs.data, graph->inputs.len);
 }
 
@@ -202,12 +208,14 @@ static tn_status verify(Verifier *v) {
 tn_status model_verify(const Model *model) {
     const Allocator *a = model_allocator(model);
     size_t value_bytes = model->n_values * sizeof(Value *), node_bytes = model->n_nodes * sizeof(Node *);
+    size_t since_bytes = model->n_values * sizeof(uint32_t);
     Verifier v = {.model = model};
-    v.visible = mem_alloc(a, value_bytes, alignof(Value *));
+    v.since = mem_alloc(a, since_bytes, alignof(uint32_t));
     v.values = mem_alloc(a, value_bytes, alignof(Value *));
     v.nodes = mem_alloc(a, node_bytes, alignof(Node *));
-    tn_status status = v.visible && v.values && v.nodes ? verify(&v) : TN_OUT_OF_MEMORY;
-    mem_free(a, v.visible, value_bytes);
+    tn_status status = v.since && v.values && v.nodes ? verify(&v) : TN_OUT_OF_MEMORY;
+    mem_free(a, v.since, since_bytes);
+    vec_free(a, &v.borders);
     mem_free(a, v.values, value_bytes);
     mem_free(a, v.nodes, node_bytes);
     if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
