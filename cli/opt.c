@@ -80,19 +80,18 @@ static int save(const Opt *o, const tn_model *model) {
 /* What was done is told also when a pass failed. */
 static int optimize(const char *path, const Opt *o) {
     tn_context *context = NULL;
-    tn_model *model = NULL, *better = NULL;
+    tn_model *model = NULL;
     tn_pass_report *told = NULL;
     int code = open_context_loud(0, o->verbose, &context);
     if (code == GO_ON) code = open_model(context, path, &model);
-    if (code == GO_ON && tn_model_optimize(model, &o->passes.settings, &better, &told) != TN_OK)
+    if (code == GO_ON && tn_model_run_passes(model, &o->passes.settings, &told) != TN_OK)
         code = report_last_error();
     if (told) print_report(o, told);
     if (told && o->json)
         print_json(
             json_pack("{s:s, s:b, s:o}", "model", path, "done", code == GO_ON, "passes", pass_report_json(told)));
-    if (code == GO_ON) code = save(o, better);
+    if (code == GO_ON) code = save(o, model);
     tn_pass_report_release(told);
-    tn_model_release(better);
     tn_model_release(model);
     tn_context_release(context);
     return code == GO_ON ? DONE : code;

@@ -160,7 +160,8 @@ TN_API void tn_pass_report_release(tn_pass_report *report);
 TN_API tn_status tn_model_optimize(const tn_model *model, const tn_pass_settings *settings, tn_model **optimized,
                                    tn_pass_report **report);
 /* Runs a pipeline on the model itself: handles of what is not erased stay valid. When a pass fails the model is as that
-   pass left it. Not while a session of the model runs. settings->pipeline NULL: the default list. */
+   pass left it. Not while a session of the model runs. settings->pipeline NULL: the default list. Needs less memory than
+   tn_model_optimize where the model as it was is not wanted. */
 TN_API tn_status tn_model_run_passes(tn_model *model, const tn_pass_settings *settings, tn_pass_report **report);
 
 /* ---- blame ---------------------------------------------------------------------------------------------------- */

@@ -33,12 +33,16 @@ bool is_optimized(const tn_model *model, const char *key) {
 
 /* ---- whole models -------------------------------------------------------------------------------------------- */
 
+static tn_status optimize_here(Model *model, PassPlan *plan, tn_pass_report **report) {
+    TRY(pass_plan_run(plan, model, &plan->pipeline, report));
+    const char *key = pass_plan_key(plan);
+    return key ? mark_optimized(model, key) : TN_OUT_OF_MEMORY;
+}
+
 static tn_status optimize_copy(const tn_model *model, PassPlan *plan, Model **out, tn_pass_report **report) {
     Model *copy;
     TRY(model_clone(model->ir, &copy));
-    tn_status status = pass_plan_run(plan, copy, &plan->pipeline, report);
-    const char *key = status == TN_OK ? pass_plan_key(plan) : NULL;
-    if (status == TN_OK) status = key ? mark_optimized(copy, key) : TN_OUT_OF_MEMORY;
+    tn_status status = optimize_here(copy, plan, report);
     if (status == TN_OK) status = model_compact_ids(copy);
     if (status == TN_OK) *out = copy;
     else model_free(copy);
@@ -64,7 +68,7 @@ tn_status tn_model_run_passes(tn_model *model, const tn_pass_settings *settings,
     if (atomic_load(&model->exposed)) TRY(model_verify(model->ir));
     PassPlan plan;
     tn_status status = pass_plan_init(&plan, &model->ctx->allocator, settings);
-    if (status == TN_OK) status = pass_plan_run(&plan, model->ir, &plan.pipeline, report);
+    if (status == TN_OK) status = optimize_here(model->ir, &plan, report);
     pass_plan_free(&plan);
     return status;
 }
