@@ -5,7 +5,7 @@ JOBS  ?= $(shell nproc)
 CMAKE ?= cmake
 
 .DEFAULT_GOAL := build
-.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench fmt lint clean help
+.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench bench-raster fmt lint clean help
 
 build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
 	@$(CMAKE) --build build -j $(JOBS)
@@ -50,6 +50,9 @@ test-long: setup ## all tests, the long ones too
 
 bench: build ## time the engine
 	@if [ -x bench/run.sh ]; then bench/run.sh; else echo 'bench/run.sh is not there' >&2; exit 1; fi
+
+bench-raster: build ## time moving data against memcpy, numpy and onnxruntime
+	@$(or $(PYTHON),.venv/bin/python) bench/raster.py --build build
 
 fmt: ## format the C sources in place and repair line ends
 	@.venv/bin/python tools/checks.py --fix crlf end-of-file clang-format

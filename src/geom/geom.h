@@ -44,6 +44,35 @@ bool region_as_view(const Region *r, int rank, const int64_t *dims, int64_t *str
 bool view_reshape(int rank, const int64_t *dims, const int64_t *strides, int new_rank, const int64_t *new_dims,
                   int64_t *new_strides);
 
+/* A whole list as one strided reading of one source. The list may be changed (merged). */
+bool regions_as_view(RegionList *list, int rank, const int64_t *dims, int64_t *strides, int64_t *offset,
+                     int32_t *source);
+
+/* What source k of a reader is made of. */
+#define COMPOSE_NO_FILL (-2)
+typedef struct ComposeSource {
+    const RegionList *made_of; /* NULL: a value of its own, number map[0] in the result */
+    int64_t count;             /* elements of the virtual value, which counts as dense */
+    const int32_t *map;        /* from the sources of `made_of` to those of the result */
+    int32_t fill; /* what nothing in `made_of` writes: REGION_FILL where that is the reader's fill value too, a source
+                     whose element 0 is the value, or COMPOSE_NO_FILL: compose nothing that reads such elements */
+} ComposeSource;
+
+/* The reader's list over what its virtual sources are made of: boxes are cut so that each reads one region, where
+   regions of a source collide the later one counts. `out` is emptied first; it has an arena. *declined, with an empty
+   list: more than `limit` regions would result, or a position has no 64-bit number; then the virtual value has to be
+   made. Lists are those that regions_check accepts. `out` covers when the reader does. */
+tn_status regions_compose(const RegionList *reader, const ComposeSource *sources, size_t n_sources, size_t limit,
+                          RegionList *out, bool *declined);
+/* The same result, `count` dense elements, by regions that cover it: what later regions overwrite is gone, gaps are
+   REGION_FILL. */
+tn_status regions_resolve(const RegionList *list, int64_t count, size_t limit, RegionList *out, bool *declined);
+
+/* Elements that a raster of this list moves, to weigh it against making the values it reads. */
+int64_t regions_moved(const RegionList *list, bool with_fill);
+
+/* Exact: no element is written twice. False also where the proof would take too long. */
+bool regions_disjoint(const RegionList *list);
 /* Exact: every element of a dense output of `count` elements is written once, by boxes whose writes do not collide.
    Costs time in proportion to `count` only when the boxes are not aligned to a common grid. */
 bool regions_cover(const RegionList *list, int64_t count);

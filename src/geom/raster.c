@@ -2,89 +2,57 @@
 /* Runs regions: copies of contiguous runs, blocked transposes, and strided loops by element size. */
 #include "geom/geom_int.h"
 
-#define CHUNK_BYTES 65536 /* a contiguous run is cut into pieces of this size, so that one long run can be shared out */
-/* A tile of a transpose: long where it is written without gaps, so that whole lines are; both sides fit the cache. */
-#define TILE_A 64
-#define TILE_B 16
+#define CHUNK_BYTES 65536 /* what threads share is about this much */
+/* A block of a transpose, in bytes on each side: what it touches stays in the cache, and runs are long enough to be
+   seen coming. */
+#define TILE_A 1024
+#define TILE_B 512
+#define STREAM_BYTES (32 << 20)
+#define LONG_RUN 128   /* bytes: two lines */
 #define SHORT_ROW 8    /* shorter rows cost more for being started than for being moved */
 #define BYTE_NS 0.15   /* nanoseconds to move one contiguous byte */
 #define ELEMENT_NS 0.6 /* ... and one element with strides */
 
-/* A box in bytes, ready to run. Items are what threads share: chunks of runs, tiles, or rows. */
+/* A box in bytes, ready to run. Its two inner dimensions, b and a, are cut into parts, which are what threads share:
+   rows to copy or to gather along a, or blocks to transpose. */
 typedef enum Mode { MODE_COPY, MODE_TILES, MODE_ROWS } Mode;
 typedef struct Plan {
     Mode mode;
-    int outer; /* dimensions 0 .. outer-1 are stepped over, the rest is an item's */
-    int rank;
-    int64_t size[TN_MAX_RANK], src[TN_MAX_RANK], dst[TN_MAX_RANK];
-    int64_t element;   /* bytes of what is moved at once: an element, or a short run of them */
-    int64_t per_outer; /* items for each step of the outer dimensions */
-    int64_t items, tiles_a, tiles_b;
+    int rank; /* at least 2 */
+    int64_t size[TN_MAX_RANK + 2], src[TN_MAX_RANK + 2], dst[TN_MAX_RANK + 2];
+    int64_t element; /* bytes of what is moved at once: an element, or a short run of them */
+    int log;         /* of `element`, base 2 */
+    bool stream;     /* far more than the caches hold is written: past them */
+    int64_t step_a, step_b, parts_a, parts_b, per_outer, items;
+    const RasterMoves *moves;
     const char *from;
     char *to;
 } Plan;
 
-/* ---- moving one row, by element size ------------------------------------------------------------------------- */
-
-typedef struct Wide {
-    uint64_t a, b;
-} Wide;
-
-/* Elements may be misaligned (mapped constants), so they move through memcpy, which is one instruction here. */
-#define ROW(name, T)                                                                              \
-    static void row_##name(char *to, int64_t dst, const char *from, int64_t src, int64_t n) {     \
-        T v;                                                                                      \
-        if (src == 0) {                                                                           \
-            memcpy(&v, from, sizeof v);                                                           \
-            if (dst == (int64_t)sizeof v)                                                         \
-                for (int64_t i = 0; i < n; i++) memcpy(to + i * (int64_t)sizeof v, &v, sizeof v); \
-            else                                                                                  \
-                for (int64_t i = 0; i < n; i++) memcpy(to + i * dst, &v, sizeof v);               \
-        } else if (dst == (int64_t)sizeof v) {                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                memcpy(&v, from + i * src, sizeof v);                                             \
-                memcpy(to + i * (int64_t)sizeof v, &v, sizeof v);                                 \
-            }                                                                                     \
-        } else {                                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                memcpy(&v, from + i * src, sizeof v);                                             \
-                memcpy(to + i * dst, &v, sizeof v);                                               \
-            }                                                                                     \
-        }                                                                                         \
-    }
-ROW(1, uint8_t)
-ROW(2, uint16_t)
-ROW(4, uint32_t)
-ROW(8, uint64_t)
-ROW(16, Wide)
-
-static void move_row(int64_t element, char *to, int64_t dst, const char *from, int64_t src, int64_t n) {
-    switch (element) {
-    case 1: row_1(to, dst, from, src, n); return;
-    case 2: row_2(to, dst, from, src, n); return;
-    case 4: row_4(to, dst, from, src, n); return;
-    case 8: row_8(to, dst, from, src, n); return;
-    default: row_16(to, dst, from, src, n); return;
-    }
-}
-
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
 static void plan_remove_dim(Plan *p, int k) {
-    for (int j = k; j + 1 < p->rank; j++) {
+    p->rank--;
+    for (int j = k; j < p->rank; j++) {
         p->size[j] = p->size[j + 1];
         p->src[j] = p->src[j + 1];
         p->dst[j] = p->dst[j + 1];
     }
-    p->rank--;
 }
 
-static void plan_move_last(Plan *p, int k) {
+/* Dimension k as the last but `places`. */
+static void plan_move(Plan *p, int k, int places) {
     int64_t size = p->size[k], src = p->src[k], dst = p->dst[k];
+    int at = p->rank - 1 - places;
     plan_remove_dim(p, k);
-    p->size[p->rank] = size;
-    p->src[p->rank] = src;
-    p->dst[p->rank++] = dst;
+    for (int j = p->rank++; j > at; j--) {
+        p->size[j] = p->size[j - 1];
+        p->src[j] = p->src[j - 1];
+        p->dst[j] = p->dst[j - 1];
+    }
+    p->size[at] = size;
+    p->src[at] = src;
+    p->dst[at] = dst;
 }
 
 /* A short contiguous innermost run of 2, 4, 8 or 16 bytes is one wider element. */
@@ -97,6 +65,18 @@ static void plan_widen(Plan *p) {
     p->rank--;
 }
 
+/* Two inner dimensions, also where there is less. */
+static void plan_pad(Plan *p) {
+    while (p->rank < 2) {
+        int last = p->rank++;
+        p->size[last] = 1;
+        p->src[last] = p->dst[last] = 0;
+        plan_move(p, last, last);
+    }
+}
+
+static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
+
 /* Whether dimension k makes a better row than j: a long one, and among those one that reads without gaps. */
 static bool longer_row(const Plan *p, int k, int j) {
     bool short_k = p->size[k] < SHORT_ROW, short_j = p->size[j] < SHORT_ROW;
@@ -104,44 +84,73 @@ static bool longer_row(const Plan *p, int k, int j) {
     return short_k ? p->size[k] > p->size[j] : p->src[k] == p->element && p->src[j] != p->element;
 }
 
-/* Rows along the last dimension, or along a longer one where the order of writes is free. */
-static void plan_rows(Plan *p, bool reorder) {
+/* Rows along the last dimension, or along a longer one; beside it the one that steps least in the source, so that a
+   block reads what it reads once. */
+static void plan_rows(Plan *p) {
     int best = p->rank - 1;
-    if (best >= 0 && p->size[best] < SHORT_ROW && reorder) {
+    if (p->size[best] < SHORT_ROW)
         for (int k = p->rank - 2; k >= 0; k--)
             if (longer_row(p, k, best)) best = k;
-        if (best != p->rank - 1) plan_move_last(p, best);
-    }
-    p->mode = MODE_ROWS;
-    p->outer = max_i64(p->rank - 1, 0);
-    p->per_outer = 1;
+    plan_move(p, best, 0);
+    best = p->rank - 2;
+    for (int k = p->rank - 3; k >= 0; k--)
+        if (magnitude(p->src[k]) < magnitude(p->src[best]) && p->size[k] > 1) best = k;
+    plan_move(p, best, 1);
+}
+
+/* A dimension that is contiguous in the source, when the last is contiguous in the result only; else -1. */
+static int tile_dim(const Plan *p) {
+    int last = p->rank - 1;
+    if (p->dst[last] != p->element || p->src[last] == 0) return -1;
+    for (int k = last - 1; k >= 0; k--)
+        if (p->src[k] == p->element && p->size[k] > 1) return k;
+    return -1;
+}
+
+/* Runs of whole lines are written well in any order, but read better in the order of the source. */
+static void plan_source_order(Plan *p) {
+    for (int i = 1; i < p->rank - 1; i++)
+        for (int k = i; k > 0 && magnitude(p->src[k - 1]) < magnitude(p->src[k]); k--)
+            plan_move(p, k - 1, p->rank - 1 - k);
 }
 
 static void plan_mode(Plan *p, bool reorder) {
-    int last = p->rank - 1;
-    if (last >= 0 && p->dst[last] == p->element && p->src[last] == p->element) {
-        int64_t chunk = CHUNK_BYTES / p->element;
+    int last = p->rank - 1, k;
+    p->mode = MODE_ROWS;
+    if (p->dst[last] == p->element && p->src[last] == p->element) {
         p->mode = MODE_COPY;
-        p->outer = last;
-        p->per_outer = (p->size[last] + chunk - 1) / chunk;
-        return;
-    }
-    bool tiles = reorder && last > 0 && p->dst[last] == p->element && p->src[last] != 0;
-    for (int k = 0; tiles && k < last; k++) {
-        if (p->src[k] != p->element || p->size[k] < SHORT_ROW || p->size[last] < SHORT_ROW) continue;
-        plan_move_last(p, k); /* now: last-1 is contiguous in the result, last in the source */
+        if (reorder && p->size[last] * p->element >= LONG_RUN) plan_source_order(p);
+    } else if (reorder && (k = tile_dim(p)) >= 0) {
+        plan_move(p, k, 1);
         p->mode = MODE_TILES;
-        p->outer = p->rank - 2;
-        p->tiles_a = (p->size[p->rank - 2] + TILE_A - 1) / TILE_A;
-        p->tiles_b = (p->size[p->rank - 1] + TILE_B - 1) / TILE_B;
-        p->per_outer = p->tiles_a * p->tiles_b;
-        return;
+    } else if (reorder) {
+        plan_rows(p);
     }
-    plan_rows(p, reorder);
+}
+
+/* Parts of whole steps, the last one longer: no part is short but where all is. */
+static void plan_parts(Plan *p, bool reorder) {
+    int64_t a = p->size[p->rank - 1], b = p->size[p->rank - 2], whole = max_i64(1, CHUNK_BYTES / p->element);
+    if (p->mode == MODE_TILES) {
+        int64_t tile_a = TILE_A / p->element, tile_b = TILE_B / p->element;
+        p->step_a = min_i64(a, b < tile_b ? max_i64(tile_a, whole / 4 / b) : tile_a);
+        p->step_b = min_i64(b, a < tile_a ? max_i64(tile_b, whole / a) : tile_b);
+    } else {
+        p->step_a = min_i64(a, p->mode == MODE_COPY ? whole : max_i64(64, whole / 16));
+        p->step_b = min_i64(b, max_i64(1, whole / p->step_a));
+    }
+    if (!reorder) { /* in the order of the box: whole rows, one after the other */
+        p->step_a = a;
+        p->step_b = b;
+    }
+    p->parts_a = a / max_i64(1, p->step_a);
+    p->parts_b = b / max_i64(1, p->step_b);
+    p->items = p->per_outer = p->parts_a * p->parts_b;
+    for (int k = 0; k < p->rank - 2; k++) p->items *= p->size[k];
 }
 
 static void plan_make(Plan *p, const Region *r, bool reorder, int64_t element, const char *from, char *to) {
-    *p = (Plan){.rank = r->rank, .element = element};
+    *p = (Plan){.rank = r->rank, .element = element, .moves = raster_moves()};
     p->from = from + r->src_offset * element;
     p->to = to + r->dst_offset * element;
     for (int k = 0; k < r->rank; k++) {
@@ -150,54 +159,57 @@ static void plan_make(Plan *p, const Region *r, bool reorder, int64_t element, c
         p->dst[k] = r->dst_stride[k] * element;
     }
     plan_widen(p);
+    plan_pad(p);
+    while (1 << p->log < p->element) p->log++;
+    p->stream = region_count(r) >= STREAM_BYTES / element;
     plan_mode(p, reorder);
-    p->items = p->per_outer;
-    for (int k = 0; k < p->outer; k++) p->items *= p->size[k];
+    plan_parts(p, reorder);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
-static void run_tile(const Plan *p, int64_t tile, char *to, const char *from) {
-    int a = p->rank - 2, b = p->rank - 1;
-    int64_t a0 = tile / p->tiles_b * TILE_A, b0 = tile % p->tiles_b * TILE_B;
-    int64_t an = min_i64(TILE_A, p->size[a] - a0), bn = min_i64(TILE_B, p->size[b] - b0);
-    to += a0 * p->dst[a] + b0 * p->dst[b];
-    from += a0 * p->src[a] + b0 * p->src[b];
-    for (int64_t i = 0; i < bn; i++)
-        move_row(p->element, to + i * p->dst[b], p->dst[a], from + i * p->src[b], p->src[a], an);
+static int64_t part_size(int64_t part, int64_t parts, int64_t step, int64_t size) {
+    return part + 1 == parts ? size - part * step : step;
 }
 
-static void run_item(const Plan *p, int64_t part, char *to, const char *from) {
-    int last = p->rank - 1;
-    if (p->mode == MODE_TILES) {
-        run_tile(p, part, to, from);
-    } else if (p->mode == MODE_COPY) {
-        int64_t chunk = CHUNK_BYTES / p->element, begin = part * chunk;
-        int64_t n = min_i64(chunk, p->size[last] - begin);
-        memcpy(to + begin * p->element, from + begin * p->element, (size_t)(n * p->element));
-    } else if (last < 0) {
-        move_row(p->element, to, 0, from, 0, 1);
+static void run_part(const Plan *p, int64_t part_b, int64_t part_a, int64_t n_parts_a, char *to, const char *from) {
+    int a = p->rank - 1, b = p->rank - 2;
+    int64_t a0 = part_a * p->step_a, b0 = part_b * p->step_b;
+    int64_t an = (n_parts_a - 1) * p->step_a + part_size(part_a + n_parts_a - 1, p->parts_a, p->step_a, p->size[a]);
+    int64_t bn = part_size(part_b, p->parts_b, p->step_b, p->size[b]);
+    to += a0 * p->dst[a] + b0 * p->dst[b];
+    from += a0 * p->src[a] + b0 * p->src[b];
+    if (p->mode == MODE_COPY) {
+        raster_copy_rows(to, p->dst[b], from, p->src[b], bn, an * p->element);
+    } else if (p->mode == MODE_TILES) {
+        p->moves->transpose[p->log](to, p->dst[b], from, p->src[a], an, bn, p->stream);
     } else {
-        move_row(p->element, to, p->dst[last], from, p->src[last], p->size[last]);
+        for (int64_t i = 0; i < bn; i++)
+            p->moves->row[p->log](to + i * p->dst[b], p->dst[a], from + i * p->src[b], p->src[a], an);
     }
 }
 
 static void run_items(void *arg, int64_t begin, int64_t end) {
     const Plan *p = arg;
-    int64_t index[TN_MAX_RANK], step = begin / p->per_outer, part = begin % p->per_outer;
+    int outer = p->rank - 2;
+    int64_t index[TN_MAX_RANK + 2], step = begin / p->per_outer, part = begin % p->per_outer;
     const char *from = p->from;
     char *to = p->to;
-    for (int k = p->outer - 1; k >= 0; k--) {
+    for (int k = outer - 1; k >= 0; k--) {
         index[k] = step % p->size[k];
         step /= p->size[k];
         from += index[k] * p->src[k];
         to += index[k] * p->dst[k];
     }
-    for (int64_t i = begin; i < end; i++) {
-        run_item(p, part, to, from);
-        if (++part < p->per_outer) continue;
+    for (int64_t i = begin, n; i < end; i += n) {
+        int64_t part_a = part % p->parts_a;
+        /* Parts of one long run are copied at once. */
+        n = p->mode == MODE_COPY ? min_i64(end - i, p->parts_a - part_a) : 1;
+        run_part(p, part / p->parts_a, part_a, n, to, from);
+        part += n;
+        if (part < p->per_outer) continue;
         part = 0;
-        for (int k = p->outer - 1; k >= 0; k--) {
+        for (int k = outer - 1; k >= 0; k--) {
             from += p->src[k];
             to += p->dst[k];
             if (++index[k] < p->size[k]) break;
@@ -209,10 +221,9 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
 }
 
 static double plan_item_cost(const Plan *p) {
-    int last = p->rank - 1;
-    if (p->mode == MODE_TILES) return TILE_A * TILE_B * ELEMENT_NS;
-    if (p->mode == MODE_COPY) return 4 + BYTE_NS * (double)min_i64(CHUNK_BYTES, p->size[last] * p->element);
-    return last < 0 ? 2 : 2 + ELEMENT_NS * (double)p->size[last];
+    double n = (double)p->step_a * (double)p->step_b;
+    return p->mode == MODE_ROWS ? 2 * (double)p->step_b + ELEMENT_NS * n
+                                : 4 * (double)p->step_b + BYTE_NS * (double)p->element * n;
 }
 
 /* ---- types that are no whole bytes, and strings -------------------------------------------------------------- */
@@ -264,6 +275,7 @@ typedef struct Job {
 
 static void run_region(const Job *job, const Region *region) {
     Region r = *region, sorted = *region;
+    if (region_count(&r) == 0) return;
     bool is_fill = r.source == REGION_FILL;
     if (is_fill) memset(sorted.src_stride, 0, sizeof sorted.src_stride);
     bool once = region_normalise(&sorted);

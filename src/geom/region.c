@@ -38,6 +38,13 @@ int64_t region_count(const Region *r) {
     return n;
 }
 
+Region region_without_source(const Region *region) {
+    Region r = *region;
+    r.src_offset = 0;
+    memset(r.src_stride, 0, sizeof r.src_stride);
+    return r;
+}
+
 static void set_dim(Region *r, int to, int from) {
     r->size[to] = r->size[from];
     r->src_stride[to] = r->src_stride[from];

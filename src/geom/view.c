@@ -80,3 +80,11 @@ bool region_as_view(const Region *r, int rank, const int64_t *dims, int64_t *str
     *offset = t.src_offset;
     return view_reshape(t.rank, t.size, t.src_stride, rank, dims, strides);
 }
+
+bool regions_as_view(RegionList *list, int rank, const int64_t *dims, int64_t *strides, int64_t *offset,
+                     int32_t *source) {
+    region_list_merge(list);
+    if (list->len != 1 || !region_as_view(&list->data[0], rank, dims, strides, offset)) return false;
+    *source = list->data[0].source;
+    return true;
+}

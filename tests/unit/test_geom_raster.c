@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* raster_run against the index-by-index oracle, and regions_cover against counting. */
-#include "geom/geom.h"
+#include "geom/geom_int.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -189,6 +189,66 @@ static void test_fast_paths(void **state) {
     arena_free(&arena);
 }
 
+/* Dimensions around what vectors and blocks take, in any order on both sides, sometimes with gaps or backwards. */
+static void test_permuted(void **state) {
+    Fixture *f = *state;
+    Arena arena;
+    arena_init(&arena, &allocator_default);
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 70, 130, 257};
+    const int64_t most = 47000;
+    seed = 6;
+    for (int i = 0; i < 1500;) {
+        Region r = {.rank = (int32_t)pick(1, 5)};
+        int64_t count = 1, src[5], step = pick(0, 4) ? 1 : 2;
+        for (int k = 0; k < r.rank; k++) count *= r.size[k] = sizes[pick(0, r.rank > 3 ? 8 : 18)];
+        if (count * step > most) continue;
+        for (int k = 0; k < r.rank; k++) src[k] = k;
+        for (int k = r.rank - 1; k > 0; k--) {
+            int64_t j = pick(0, k), t = src[k];
+            src[k] = src[j];
+            src[j] = t;
+        }
+        Region dense = region_dense(0, r.rank, r.size);
+        memcpy(r.dst_stride, dense.dst_stride, sizeof r.dst_stride);
+        for (int k = 0; k < r.rank; k++) {
+            int64_t d = src[k];
+            r.src_stride[d] = step;
+            if (pick(0, 7) == 0) { /* backwards */
+                r.src_stride[d] = -step;
+                r.src_offset += (r.size[d] - 1) * step;
+            }
+            step *= r.size[d];
+        }
+        RegionList list = {.arena = &arena, .data = &r, .len = 1, .covers = true};
+        compare(f, &list, dtypes[i % (int)(N_DTYPES - 1) == 8 ? 9 : i % (int)(N_DTYPES - 1)], count);
+        i++;
+    }
+    arena_free(&arena);
+}
+
+/* Each set of inner loops, whatever this processor takes, at any alignment. */
+static void test_transposes(void **state) {
+    Fixture *f = *state;
+    const RasterMoves *sets[] = {raster_moves(), &raster_moves_any};
+    seed = 7;
+    for (int i = 0; i < 3000; i++) {
+        int log = i % 5;
+        int64_t size = 1 << log, an = pick(1, pick(0, 1) ? 9 : 70), bn = pick(1, pick(0, 1) ? 9 : 70);
+        int64_t sa = (bn + pick(0, 3)) * size, db = pick(0, 1) ? an * size : (an + 63) / 64 * 64 * size;
+        int64_t bytes = db * bn + 64;
+        char *want = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64), *got = calloc(1, (size_t)bytes + 64);
+        char *to = got + (64 - (uintptr_t)got % 64) + (pick(0, 1) ? 0 : 1);
+        memset(want, 0, (size_t)bytes);
+        const char *from = (char *)f->source[0] + pick(0, 3);
+        for (int64_t a = 0; a < an; a++)
+            for (int64_t b = 0; b < bn; b++) memcpy(want + b * db + a * size, from + a * sa + b * size, (size_t)size);
+        sets[i / 5 % 2]->transpose[log](to, db, from, sa, an, bn, pick(0, 1));
+        assert_memory_equal(to, want, (size_t)(db * bn));
+        free(want);
+        free(got);
+    }
+}
+
 static bool cover_by_counting(const RegionList *list, int64_t count) {
     int *hits = calloc((size_t)count + 1, sizeof *hits);
     bool ok = true;
@@ -266,9 +326,8 @@ static void test_cover(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_fast_paths),
-        cmocka_unit_test(test_cover),
+        cmocka_unit_test(test_random),     cmocka_unit_test(test_fast_paths), cmocka_unit_test(test_permuted),
+        cmocka_unit_test(test_transposes), cmocka_unit_test(test_cover),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
