@@ -119,7 +119,8 @@ static void print_memory(const Show *show) {
         printf("  %-20s %zu of %zu: the sizes of the others depend on contents\n", "planned", info.n_planned,
                info.n_instructions);
     char *flops = count_text(info.flops), *arena = bytes_text(info.arena_bytes), *bound = bytes_text(info.bound_bytes),
-         *plain = bytes_text(info.plain_bytes);
+         *plain = bytes_text(info.plain_bytes), *moved = bytes_text(info.moved_bytes),
+         *moves = bytes_text(info.moves_bytes);
     printf("  %-20s %s\n  %-20s %zu, in %zu %s\n", "FLOPs", flops, "instructions", info.n_instructions, info.n_segments,
            info.n_segments == 1 ? "segment" : "segments");
     printf("  %-20s %s\n", "arena", arena);
@@ -127,10 +128,13 @@ static void print_memory(const Show *show) {
            info.bound_bytes ? (double)info.arena_bytes / (double)info.bound_bytes : 1);
     printf("  %-20s %s (%.2f times the arena)\n", "without planning", plain,
            info.arena_bytes ? (double)info.plain_bytes / (double)info.arena_bytes : 1);
+    printf("  %-20s %s of the %s that its ops would move one by one\n", "moved", moved, moves);
     free(flops);
     free(arena);
     free(bound);
     free(plain);
+    free(moved);
+    free(moves);
 }
 
 void print_summary_of(const Show *show, const Summary *summary) {
@@ -173,10 +177,11 @@ static json_t *metadata_json(const tn_model *model) {
 json_t *plan_summary_json(const tn_session *session) {
     tn_session_info i;
     if (!session || tn_session_get_info(session, &i) != TN_OK || i.n_planned == 0) return json_null();
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "flops", number_json(i.flops), "instructions",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "flops", number_json(i.flops), "instructions",
                      (json_int_t)i.n_instructions, "planned", (json_int_t)i.n_planned, "segments",
                      (json_int_t)i.n_segments, "arena_bytes", (json_int_t)i.arena_bytes, "bound_bytes",
-                     (json_int_t)i.bound_bytes, "plain_bytes", (json_int_t)i.plain_bytes);
+                     (json_int_t)i.bound_bytes, "plain_bytes", (json_int_t)i.plain_bytes, "moved_bytes",
+                     (json_int_t)i.moved_bytes, "moves_bytes", (json_int_t)i.moves_bytes);
 }
 
 json_t *summary_json(const Show *show, const Summary *summary) {

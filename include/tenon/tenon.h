@@ -20,7 +20,8 @@
  *
  * Threads. A context, a model and a tensor that nobody changes may be used from any number of threads at once. A
  * session is used by one thread at a time, but sessions of one model run side by side and share its weights; only
- * tn_session_cancel may be called while another thread runs the session. All share the context's pool of threads.
+ * tn_session_cancel may be called while another thread runs the session (a second run or resize answers TN_STATE). All
+ * share the context's pool of threads.
  *
  * fork. A child process may go on using contexts, models and sessions that it inherited, as long as no other thread of
  * the parent was inside Tenon when it forked; it computes on one thread, since threads are not inherited. A context
@@ -218,7 +219,7 @@ typedef struct tn_instruction_info {
     size_t index;
     const char *node;   /* its name in the model */
     const char *op;     /* "Conv" */
-    const char *kernel; /* what runs it: "reference_any", "view", "raster", "folded" */
+    const char *kernel; /* what runs it: "reference_any", "raster"; without work: "view", "virtual", "folded" */
     tn_dtype dtype;     /* of the first result */
     int rank;           /* likewise; -1 when not known */
     int64_t dims[TN_MAX_RANK];
@@ -259,6 +260,8 @@ typedef struct tn_session_info {
     uint64_t bound_bytes;     /* the largest sum of sizes live at once: no plan can take less */
     uint64_t plain_bytes;     /* the same without views and in-place results, in the model's own order */
     uint64_t allocated_bytes; /* what the session holds now */
+    uint64_t moved_bytes;     /* that one run writes without arithmetic: rasters, copies, gathers inside kernels */
+    uint64_t moves_bytes;     /* that the model's ops which only move data would write, each by itself */
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
 TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_instruction_info *info);

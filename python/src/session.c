@@ -202,12 +202,13 @@ static PyObject *session_info(PyObject *self, PyObject *unused) {
     (void)unused;
     tn_status status = tn_session_get_info(session_of(self), &i);
     if (status != TN_OK) return py_raise_status(status);
-    return Py_BuildValue("{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K}", "n_instructions", (Py_ssize_t)i.n_instructions,
-                         "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops",
-                         i.flops, "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes",
-                         (unsigned long long)i.arena_bytes, "bound_bytes", (unsigned long long)i.bound_bytes,
-                         "plain_bytes", (unsigned long long)i.plain_bytes, "allocated_bytes",
-                         (unsigned long long)i.allocated_bytes);
+    return Py_BuildValue(
+        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "n_instructions", (Py_ssize_t)i.n_instructions, "n_segments",
+        (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops", i.flops, "weight_bytes",
+        (unsigned long long)i.weight_bytes, "arena_bytes", (unsigned long long)i.arena_bytes, "bound_bytes",
+        (unsigned long long)i.bound_bytes, "plain_bytes", (unsigned long long)i.plain_bytes, "allocated_bytes",
+        (unsigned long long)i.allocated_bytes, "moved_bytes", (unsigned long long)i.moved_bytes, "moves_bytes",
+        (unsigned long long)i.moves_bytes);
 }
 
 static PyObject *session_instructions(PyObject *self, PyObject *unused) {

@@ -184,7 +184,8 @@ tn_status frame_bind(Frame *f, int32_t end) {
         if (root->home == HOME_OUTPUT && !f->output_data[root->offset])
             TRY(f->runner->output(f->runner->user, (size_t)root->offset, &f->t[f->program->outputs.data[root->offset]],
                                   &f->output_data[root->offset]));
-        f->t[s].data = root_data(f, state->root);
+        f->t[s].data = state->root == (int32_t)s ? root_data(f, state->root)
+                                                 : (char *)root_data(f, state->root) + state->at;
     }
     return TN_OK;
 }
@@ -264,10 +265,36 @@ static void count_slot(const Frame *f, size_t s, int64_t *bound, int64_t *plain)
     size_t bytes;
     if (slot->kind != SLOT_RESULT || !state->known || slot->def >= n || f->t[s].kind != TYPE_TENSOR) return;
     if (state->home == HOME_ARENA && state->root == (int32_t)s)
-        add_live(bound, state->bytes, slot->def, min_i64(state->root_last, n));
+        add_live(bound, state->bytes, state->root_first, min_i64(state->root_last, n));
     if (slot->is_output && f->outermost) return; /* in the caller's memory either way */
     if (checked_bytes(f->t[s].dtype, tensor_count(&f->t[s]), &bytes) == TN_OK)
         add_live(plain, (int64_t)bytes, slot->graph_def, (int32_t)max_i64(slot->graph_def, slot->graph_last_use));
+}
+
+static uint64_t bytes_of(const Frame *f, int32_t s) {
+    size_t bytes = 0;
+    if (s < 0 || !f->state[s].known || f->t[s].kind != TYPE_TENSOR) return 0;
+    return checked_bytes(f->t[s].dtype, tensor_count(&f->t[s]), &bytes) == TN_OK ? bytes : 0;
+}
+
+static void count_moves(const Frame *f, int32_t i, FrameInfo *info) {
+    const Instr *instr = &f->program->instrs.data[i];
+    const Step *step = &f->steps[i];
+    bool moves = instr->node->op->regions && !step->folded;
+    for (uint32_t k = 0; k < instr->n_out && moves; k++) {
+        uint64_t bytes = bytes_of(f, instr->out[k]);
+        info->moves_bytes += bytes;
+        if (step->action == STEP_KERNEL || step->made[k].runs) info->moved_bytes += bytes;
+    }
+    for (uint32_t k = 0; k < instr->n_in && k < 32 && step->action == STEP_KERNEL; k++)
+        if (step->pack & 1u << k) info->moved_bytes += bytes_of(f, instr->in[k]);
+}
+
+/* Those that no instruction writes there. */
+static void count_copied_outputs(const Frame *f, FrameInfo *info) {
+    for (size_t i = 0; f->outermost && i < f->program->outputs.len; i++)
+        if (f->state[f->program->outputs.data[i]].home != HOME_OUTPUT)
+            info->moved_bytes += bytes_of(f, f->program->outputs.data[i]);
 }
 
 tn_status frame_info(const Frame *f, FrameInfo *info) {
@@ -283,8 +310,12 @@ tn_status frame_info(const Frame *f, FrameInfo *info) {
                         .allocated_bytes = f->memory->size};
     for (size_t i = 0; i < f->segments.len && f->segments.data[i].planned; i++) {
         info->n_segments++;
-        for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++) info->flops += f->steps[k].flops;
+        for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++) {
+            info->flops += f->steps[k].flops;
+            count_moves(f, k, info);
+        }
     }
+    count_copied_outputs(f, info);
     info->n_planned = info->n_segments ? (size_t)f->segments.data[info->n_segments - 1].end : 0;
     info->complete = info->n_planned == f->program->instrs.len;
     arena_release(scratch, mark);

@@ -51,10 +51,19 @@ void program_free(Program *program); /* NULL is ignored */
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
 typedef enum StepAction {
-    STEP_NOTHING, /* every result is a view, or was known when planning */
+    STEP_NOTHING, /* no result needs work: views, virtual values, what was known when planning */
     STEP_RASTER,
     STEP_KERNEL
 } StepAction;
+
+/* A result that only moves data: boxes of other slots, as they are read. */
+typedef struct Made {
+    RegionList list;
+    const int32_t *sources; /* slots, by the list's numbers */
+    int32_t n_sources;
+    const void *fill; /* one element for what the list leaves open; NULL: zero bytes */
+    bool runs;        /* by a raster, with the instruction; else it is a view, a virtual value, or lies there already */
+} Made;
 
 /* How an instruction runs for the shapes at hand. */
 typedef struct Step {
@@ -62,9 +71,8 @@ typedef struct Step {
     bool folded;
     const KernelDesc *kernel;
     Prepared prepared;
-    uint32_t pack;     /* bit i: operand i is handed over as a dense copy */
-    RegionList *lists; /* one a result; empty with `covers` for views */
-    const void **fill;
+    uint32_t pack; /* bit i: operand i is handed over as a dense copy */
+    Made *made;    /* one a result; NULL: a kernel makes them */
     double flops;
     uint64_t nanoseconds;
 } Step;
@@ -135,12 +143,16 @@ bool frame_fits(const Frame *frame, const Tensor *inputs, const Tensor *captures
 /* Runs with these inputs (planned before); results are then frame->t of the output slots. */
 tn_status frame_run(Frame *frame, const Tensor *inputs, const Tensor *captures);
 bool frame_shape_known(const Frame *frame, int32_t slot);
+/* Copies a tensor that has been made, as dense elements; also one that is virtual, while what it is made of lives. */
+tn_status frame_read(Frame *frame, int32_t slot, void *dst);
 /* Gives back memory outside the arena: strings, results of unknown size. After the results were read. */
 void frame_finish(Frame *frame);
 
 /* Sums over what is planned. */
 typedef struct FrameInfo {
     uint64_t arena_bytes, bound_bytes, plain_bytes, allocated_bytes;
+    uint64_t moved_bytes; /* by all that does no arithmetic: rasters, copies, kernels of ops that only move data */
+    uint64_t moves_bytes; /* what the graph's ops that only move data would write, one by one */
     double flops;
     size_t n_segments;
     size_t n_planned; /* instructions */

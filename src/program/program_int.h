@@ -19,11 +19,14 @@ typedef struct SlotState {
     bool known;        /* dims and strides are known */
     bool told;         /* by its kernel, at each run anew */
     bool fixed;        /* ready since before any run: constants and what follows from them and from shapes */
+    bool gives_output; /* of a root: some slot in it is an output that goes into memory of the caller's */
     Home home;         /* of the root */
     int32_t root;      /* the slot whose memory this one lies in */
-    int32_t root_last; /* of a root: the last instruction that reads any slot in it */
-    int64_t bytes;     /* of a root */
-    int64_t offset;    /* see Home */
+    int32_t root_first, root_last; /* of a root: the instructions that make and read any slot in it, first and last */
+    int64_t at;                    /* where in the root's memory, in bytes; a view's offset comes on top */
+    int64_t bytes;                 /* of a root */
+    int64_t offset;                /* see Home */
+    Made *made;                    /* it is virtual: what it is made of. NULL: it has bytes */
 } SlotState;
 
 /* What the plan of a later segment took for granted about a value made before. */
@@ -38,6 +41,31 @@ typedef struct Assumption {
 #define FOLD_BYTES 65536
 /* What is computed from run-time contents while planning: shape arithmetic, no more. */
 #define FOLD_ELEMENTS 64
+
+/* ---- planning ------------------------------------------------------------------------------------------------ */
+
+typedef struct Planning {
+    Frame *f;
+    Segment *seg;
+    size_t index; /* of the segment; the first is planned before inputs have contents */
+    Arena *scratch;
+    VEC(Assumption) assumptions;
+} Planning;
+
+/* What is known of an instruction's operands and results. */
+typedef struct Facts {
+    const Tensor **in;
+    InferValue *known;
+    InferValue *found;
+    Tensor *out;
+} Facts;
+
+/* moves.c. The root of a slot now, which is what it is once a segment is chosen. */
+int32_t slot_root(Frame *f, int32_t s);
+/* Results by regions: in the order of preference as views, in the place of what they are made of, virtual, by a raster. */
+tn_status plan_moves(Planning *p, int32_t i, const Facts *x, bool *declined);
+/* Somebody reads bytes of the slot: a virtual one is made by its instruction after all. */
+void need_bytes(Frame *f, int32_t s);
 
 /* What its instructions do; then where results lie. segment_plan is both. */
 tn_status segment_choose(Frame *f, size_t k);

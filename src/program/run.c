@@ -17,21 +17,35 @@ static const Tensor *operand(Frame *f, int32_t s) {
     return &f->t[s];
 }
 
-static tn_status run_raster(Frame *f, const Instr *instr, const Step *step) {
-    RasterOperand *sources = arena_array(&f->runner->scratch, RasterOperand, instr->n_in + 1);
+static tn_status raster(Frame *f, const Made *made, tn_dtype dtype, void *dst, int64_t offset, int64_t count) {
+    RasterOperand *sources = arena_array(&f->runner->scratch, RasterOperand, (size_t)made->n_sources + 1);
     if (!sources) return TN_OUT_OF_MEMORY;
-    for (uint32_t k = 0; k < instr->n_in; k++) {
-        if (instr->in[k] < 0) continue;
-        const Tensor *t = operand(f, instr->in[k]);
+    for (int32_t k = 0; k < made->n_sources; k++) {
+        if (made->sources[k] < 0) continue;
+        const Tensor *t = operand(f, made->sources[k]);
         sources[k] = (RasterOperand){t->data, t->offset};
     }
+    return raster_run(&made->list, dtype, sources, dst, offset, count, made->fill, f->runner->ctx->pool);
+}
+
+static tn_status run_rasters(Frame *f, const Instr *instr, const Step *step) {
     for (uint32_t k = 0; k < instr->n_out; k++) {
-        if (!step->lists[k].arena) continue; /* a view */
         Tensor *t = &f->t[instr->out[k]];
-        TRY(raster_run(&step->lists[k], t->dtype, sources, t->data, t->offset, tensor_count(t), step->fill[k],
-                       f->runner->ctx->pool));
+        if (!step->made[k].runs) continue;
+        if (t->dtype == TN_STRING) TRY(frame_own(f, instr->out[k]));
+        TRY(raster(f, &step->made[k], t->dtype, t->data, t->offset, tensor_count(t)));
     }
     return TN_OK;
+}
+
+tn_status frame_read(Frame *f, int32_t s, void *dst) {
+    const Tensor *t = operand(f, s);
+    const Made *made = f->state[s].made;
+    if (!made) return copy_dense(t, dst, 0, f->runner->ctx->pool);
+    ArenaMark mark = arena_mark(&f->runner->scratch);
+    tn_status status = raster(f, made, t->dtype, dst, 0, tensor_count(t));
+    arena_release(&f->runner->scratch, mark);
+    return status;
 }
 
 static tn_status host_alloc(KernelHost *host, int k, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
@@ -109,11 +123,7 @@ static void finish_bodies(Frame *f, int32_t i, const Instr *instr) {
 
 static tn_status run_action(Frame *f, int32_t i, const Instr *instr, Step *step) {
     ArenaMark mark = arena_mark(&f->runner->scratch);
-    tn_status status = TN_OK;
-    for (uint32_t k = 0; k < instr->n_out && status == TN_OK && step->action == STEP_RASTER; k++)
-        if (step->lists[k].arena && f->t[instr->out[k]].dtype == TN_STRING) status = frame_own(f, instr->out[k]);
-    if (status == TN_OK)
-        status = step->action == STEP_RASTER ? run_raster(f, instr, step) : run_kernel(f, i, instr, step);
+    tn_status status = step->action == STEP_RASTER ? run_rasters(f, instr, step) : run_kernel(f, i, instr, step);
     finish_bodies(f, i, instr);
     arena_release(&f->runner->scratch, mark);
     if (status == TN_OK) return TN_OK;

@@ -3,14 +3,6 @@
    contents are only known once the ones before have run; then memory for the results. */
 #include "program/program_int.h"
 
-typedef struct Planning {
-    Frame *f;
-    Segment *seg;
-    size_t index; /* of the segment; the first is planned before inputs have contents */
-    Arena *scratch;
-    VEC(Assumption) assumptions;
-} Planning;
-
 /* ---- what is known ------------------------------------------------------------------------------------------- */
 
 /* Whether the bytes of a slot are there while this segment is planned. */
@@ -88,13 +80,6 @@ bool segment_holds(const Frame *f, size_t k) {
 
 /* ---- results known now --------------------------------------------------------------------------------------- */
 
-typedef struct Facts {
-    const Tensor **in;
-    InferValue *known;
-    InferValue *found;
-    Tensor *out;
-} Facts;
-
 static tn_status make_facts(Planning *p, const Instr *instr, Facts *x) {
     x->in = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
     x->known = arena_array(p->scratch, InferValue, instr->n_in + 1);
@@ -119,7 +104,10 @@ static tn_status set_results(Planning *p, const Instr *instr, const Facts *x) {
         Tensor *t = &p->f->t[instr->out[k]];
         SlotState *state = &p->f->state[instr->out[k]];
         const Slot *slot = &p->f->program->slots.data[instr->out[k]];
-        *state = (SlotState){.root = instr->out[k], .root_last = (int32_t)max_i64(slot->def, slot->last_use)};
+        *state = (SlotState){.root = instr->out[k],
+                             .root_first = slot->def,
+                             .root_last = (int32_t)max_i64(slot->def, slot->last_use),
+                             .gives_output = slot->is_output && p->f->outermost};
         *t = x->out[k] = (Tensor){.dtype = v->dtype, .kind = v->kind};
         state->told = v->kind != TYPE_TENSOR || !shape_is_known(&v->shape);
         TRY(op_check_known(instr->node, k, v));
@@ -188,71 +176,22 @@ static tn_status fold(Planning *p, const Instr *instr, const Facts *x) {
     return status;
 }
 
-/* ---- views and rasters --------------------------------------------------------------------------------------- */
-
-/* A view keeps all of its source alive: a small part of a large value that nobody else needs is copied instead. */
-static bool is_worth_keeping(const Frame *f, int32_t source, int32_t out) {
-    const SlotState *root = &f->state[f->state[source].root];
-    if (root->home != HOME_ARENA && root->home != HOME_NONE) return true;
-    return f->program->slots.data[out].last_use <= root->root_last || f->state[out].bytes * 4 > root->bytes;
-}
-
-static bool try_view(Planning *p, const Instr *instr, uint32_t k, const RegionList *list) {
-    Frame *f = p->f;
-    int32_t out = instr->out[k];
-    Tensor *t = &f->t[out];
-    if (!list->covers || list->len != 1 || list->data[0].source < 0) return false;
-    if (f->program->slots.data[out].is_output && f->outermost) return false; /* goes into the caller's memory */
-    int32_t source = instr->in[list->data[0].source];
-    if (f->t[source].dtype != t->dtype || !is_worth_keeping(f, source, out)) return false;
-    int64_t offset, strides[TN_MAX_RANK] = {0};
-    if (!region_as_view(&list->data[0], t->rank, t->dims, strides, &offset)) return false;
-    memcpy(t->strides, strides, sizeof strides);
-    t->offset = f->t[source].offset + offset;
-    SlotState *state = &f->state[out];
-    state->root = f->state[source].root;
-    SlotState *root = &f->state[state->root];
-    state->home = root->home;
-    root->root_last = (int32_t)max_i64(root->root_last, f->program->slots.data[out].last_use);
-    return true;
-}
-
-static tn_status plan_regions(Planning *p, const Instr *instr, Step *step, const Facts *x, bool *declined) {
-    Frame *f = p->f;
-    *declined = true;
-    for (uint32_t k = 0; k < instr->n_out; k++)
-        if (!f->state[instr->out[k]].known) return TN_OK;
-    step->lists = arena_array(&p->seg->arena, RegionList, instr->n_out + 1);
-    step->fill = arena_array(&p->seg->arena, const void *, OP_MAX_OUTPUTS);
-    Tensor *in = arena_array(p->scratch, Tensor, instr->n_in + 1);
-    const Tensor **ins = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
-    if (!step->lists || !step->fill || !in || !ins) return TN_OUT_OF_MEMORY;
-    for (uint32_t k = 0; k < instr->n_in; k++) {
-        if (!x->in[k]) continue;
-        in[k] = *x->in[k];
-        if (!x->known[k].value) in[k].data = NULL;
-        ins[k] = &in[k];
-    }
-    for (uint32_t k = 0; k < instr->n_out; k++) step->lists[k].arena = &p->seg->arena;
-    TRY(op_regions(instr->node, ins, (int)instr->n_in, x->out, (int)instr->n_out, step->lists, step->fill, declined));
-    if (*declined) return TN_OK;
-    step->action = STEP_NOTHING;
-    for (uint32_t k = 0; k < instr->n_out; k++) {
-        if (try_view(p, instr, k, &step->lists[k])) step->lists[k] = (RegionList){0};
-        else step->action = STEP_RASTER;
-    }
-    return TN_OK;
-}
-
 /* ---- kernels ------------------------------------------------------------------------------------------------- */
+
+static bool same_place(const Frame *f, int32_t s, int32_t other) {
+    const Tensor *a = &f->t[s], *b = &f->t[other];
+    size_t n = (size_t)a->rank * sizeof *a->dims;
+    return a->rank == b->rank && a->offset == b->offset && f->state[s].at == f->state[other].at &&
+           memcmp(a->dims, b->dims, n) == 0 && memcmp(a->strides, b->strides, n) == 0;
+}
 
 /* Whether result 0 of instruction i may lie where operand k does. */
 static bool may_replace(const Planning *p, const Instr *instr, int32_t i, uint32_t k) {
-    const Frame *f = p->f;
+    Frame *f = p->f;
     int32_t out = instr->out[0], s = instr->in[k];
     if (s < 0 || f->state[s].fixed) return false;
     const Tensor *a = &f->t[s], *y = &f->t[out];
-    const SlotState *root = &f->state[f->state[s].root];
+    const SlotState *root = &f->state[slot_root(f, s)];
     bool unplaced = root->home == HOME_NONE;
     if ((root->home != HOME_ARENA && !unplaced) || root->root_last != i || root->bytes != f->state[out].bytes)
         return false;
@@ -262,9 +201,7 @@ static bool may_replace(const Planning *p, const Instr *instr, int32_t i, uint32
         return false;
     if (memcmp(a->dims, y->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
     for (uint32_t j = 0; j < instr->n_in; j++) /* the same memory read in another way would be overwritten */
-        if (instr->in[j] >= 0 && j != k && f->state[instr->in[j]].root == f->state[s].root &&
-            (memcmp(f->t[instr->in[j]].strides, a->strides, (size_t)a->rank * sizeof *a->strides) != 0 ||
-             f->t[instr->in[j]].rank != a->rank || f->t[instr->in[j]].offset != 0))
+        if (instr->in[j] >= 0 && slot_root(f, instr->in[j]) == f->state[s].root && !same_place(f, instr->in[j], s))
             return false;
     return true;
 }
@@ -275,11 +212,11 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
     uint32_t mask = kernel->in_place(instr->node);
     for (uint32_t k = 0; k < instr->n_in && k < 32; k++) {
         if (!(mask & 1u << k) || !may_replace(p, instr, i, k)) continue;
-        SlotState *state = &f->state[instr->out[0]];
-        int32_t last = state->root_last;
+        SlotState *state = &f->state[instr->out[0]], *root = &f->state[f->state[instr->in[k]].root];
+        root->root_last = state->root_last;
+        root->gives_output |= state->gives_output;
         state->root = f->state[instr->in[k]].root;
-        state->home = f->state[state->root].home;
-        f->state[state->root].root_last = last;
+        state->home = root->home;
         return;
     }
 }
@@ -288,6 +225,9 @@ static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *s
     KernelQuery q = {
         .node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = x->in, .out = x->out};
     const KernelDesc *kernel;
+    for (uint32_t k = 0; k < instr->n_in; k++)
+        if (instr->in[k] >= 0 && !(k < 32 && instr->node->op->shape_inputs & 1u << k)) need_bytes(p->f, instr->in[k]);
+    for (uint32_t k = 0; k < instr->n_captures; k++) need_bytes(p->f, instr->captures[k]);
     TRY(kernel_pick(&q, TARGET_ANY, &kernel));
     if (step->kernel != kernel && step->prepared.release) {
         step->prepared.release(&step->prepared, &p->f->runner->ctx->allocator);
@@ -331,8 +271,9 @@ static tn_status plan_instr(Planning *p, int32_t i) {
         return fold(p, instr, &x);
     }
     count_flops(instr, step, &x);
+    step->made = NULL;
     if (instr->node->op->regions) {
-        TRY(plan_regions(p, instr, step, &x, &declined));
+        TRY(plan_moves(p, i, &x, &declined));
         if (!declined) return TN_OK;
     }
     return plan_kernel(p, instr, i, step, &x);
@@ -363,7 +304,7 @@ static void place_outputs(Planning *p) {
 }
 
 static bool is_new_root(const Frame *f, int32_t s) {
-    return f->state[s].known && f->state[s].root == s && f->state[s].home == HOME_NONE;
+    return f->state[s].known && f->state[s].root == s && f->state[s].home == HOME_NONE && !f->state[s].made;
 }
 
 static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t *n) {
@@ -386,7 +327,7 @@ static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t 
             slots[*n] = s;
             items[(*n)++] = (PlanItem){.size = state->bytes,
                                        .fixed = earlier ? state->offset : -1,
-                                       .first = earlier ? 0 : i - start,
+                                       .first = earlier ? 0 : state->root_first - start,
                                        .last = state->root_last - start,
                                        .alias = -1};
         }
@@ -419,6 +360,19 @@ static tn_status place_memory(Planning *p) {
 
 /* ---- a segment ----------------------------------------------------------------------------------------------- */
 
+/* Later segments read bytes. Roots are final. */
+static void settle(Planning *p) {
+    Frame *f = p->f;
+    for (int32_t i = p->seg->start; i < p->seg->end; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            int32_t s = instr->out[k];
+            if (f->program->slots.data[s].last_use >= p->seg->end) need_bytes(f, s);
+            slot_root(f, s);
+        }
+    }
+}
+
 static tn_status plan_all(Planning *p) {
     Frame *f = p->f;
     int32_t n = (int32_t)f->program->instrs.len, i = p->seg->start;
@@ -434,6 +388,7 @@ static tn_status plan_all(Planning *p) {
     }
     if (i == p->seg->start && i < n && p->index > 0) return fail(TN_INTERNAL, "instruction %d waits for itself", i);
     p->seg->end = i;
+    settle(p);
     return TN_OK;
 }
 

@@ -71,6 +71,8 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
     info->arena_bytes = f.arena_bytes;
     info->bound_bytes = f.bound_bytes;
     info->plain_bytes = f.plain_bytes;
+    info->moved_bytes = f.moved_bytes;
+    info->moves_bytes = f.moves_bytes;
     return TN_OK;
 }
 
@@ -79,7 +81,7 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
 static const char *runs_as(const Step *step, bool planned) {
     if (!planned) return "?";
     if (step->folded) return "folded";
-    if (step->action == STEP_NOTHING) return "view";
+    if (step->action == STEP_NOTHING) return step->made && step->made[0].list.arena ? "virtual" : "view";
     return step->action == STEP_RASTER ? "raster" : step->kernel->name;
 }
 
@@ -132,7 +134,7 @@ static tn_status result_handle(tn_session *s, int32_t slot, tn_tensor **out) {
     dense.buffer = NULL;
     if (!t->data || !tensor_is_dense(t) || t->offset != 0 || t->dtype == TN_STRING) {
         TRY(tensor_new(s->ctx, t->dtype, t->rank, t->dims, &dense));
-        if (t->data) TRY(copy_dense(t, dense.data, 0, s->ctx->pool));
+        TRY(frame_read(s->current, slot, dense.data));
     }
     tn_status status = tensor_handle(s->ctx, &dense, out);
     if (status != TN_OK) tensor_release(&dense);
