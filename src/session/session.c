@@ -144,8 +144,20 @@ static tn_status declared_input(tn_session *s, size_t i) {
     return set_sizes(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
 }
 
-tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
+/* Two threads in one session, or a call-back that calls its own, would overwrite each other's values. */
+static tn_status enter(tn_session *s) {
     if (!s) return fail(TN_INVALID_ARGUMENT, "session is NULL");
+    if (!atomic_exchange(&s->busy, true)) return TN_OK;
+    return fail(TN_STATE, "the session is running; a thread that wants to run beside it needs a session of its own, "
+                          "which shares the weights");
+}
+
+static tn_status leave(tn_session *s, tn_status status) {
+    atomic_store(&s->busy, false);
+    return status;
+}
+
+static tn_status resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
     size_t n = s->ir->main->inputs.len;
     s->current = NULL;
     if (n_shapes > n) return fail(TN_INVALID_ARGUMENT, "%zu shapes were given for %zu inputs", n_shapes, n);
@@ -160,6 +172,11 @@ tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shap
         TRY(set_sizes(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims));
     }
     return session_plan(s);
+}
+
+tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
+    TRY(enter(s));
+    return leave(s, resize(s, shapes, n_shapes));
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
@@ -253,6 +270,7 @@ tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_
     if (!s || (n_outputs && !outputs)) return fail(TN_INVALID_ARGUMENT, "session or outputs is NULL");
     if (n_outputs != s->n_out)
         return fail(TN_INVALID_ARGUMENT, "the session has %zu outputs, %zu were asked for", s->n_out, n_outputs);
+    TRY(enter(s));
     for (size_t i = 0; i < n_outputs; i++) {
         s->results[i] = outputs[i];
         s->given[i] = outputs[i] != NULL;
@@ -265,7 +283,7 @@ tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_
         else tn_tensor_release(s->results[i]);
         s->results[i] = NULL;
     }
-    return status;
+    return leave(s, status);
 }
 
 void tn_session_cancel(tn_session *s) {

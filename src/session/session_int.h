@@ -34,6 +34,7 @@ struct tn_session {
     bool *given;         /* results[i] is the caller's */
     bool *written;       /* results[i] was written by an instruction */
     const tn_run_options *options;
+    atomic_bool busy; /* in a call that changes it */
 };
 
 /* The program that runs at the shapes at hand. */

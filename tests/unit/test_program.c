@@ -485,6 +485,59 @@ static void test_callbacks(void **state) {
     context_unref(ctx);
 }
 
+/* While the session runs, from its own call-back and from another thread. */
+typedef struct Intruder {
+    tn_session *session;
+    tn_tensor *const *in;
+    size_t n_in;
+    tn_status run, resize;
+} Intruder;
+
+static void *intrude(void *user) {
+    Intruder *i = user;
+    tn_tensor *out[1] = {NULL};
+    i->run = tn_session_run(i->session, NULL, (const tn_tensor *const *)i->in, i->n_in, out, 1);
+    i->resize = tn_session_resize(i->session, NULL, 0);
+    tn_tensor_release(out[0]);
+    return NULL;
+}
+
+static tn_action let_in(void *user, const tn_instruction_info *instruction) {
+    Intruder *i = user;
+    pthread_t thread;
+    if (instruction->index != 1) return TN_CONTINUE;
+    intrude(i);
+    assert_true(i->run == TN_STATE && i->resize == TN_STATE);
+    i->run = i->resize = TN_OK;
+    assert_int_equal(pthread_create(&thread, NULL, intrude, i), 0);
+    pthread_join(thread, NULL);
+    return TN_CONTINUE;
+}
+
+static void test_one_at_a_time(void **state) {
+    (void)state;
+    Context *ctx = context_with(0);
+    tn_model *model;
+    tn_session *session;
+    tn_tensor *in[MOST] = {0}, *out[1] = {NULL}, *again[1] = {NULL};
+    size_t n_in;
+    OK(load(ctx, chain, &model));
+    OK(make_inputs(ctx, model, &samples[0], in, &n_in));
+    OK(tn_session_create(model, NULL, &session));
+    Intruder i = {.session = session, .in = in, .n_in = n_in};
+    tn_run_options o = {.before = let_in, .user = &i};
+    OK(tn_session_run(session, &o, (const tn_tensor *const *)in, n_in, out, 1));
+    assert_true(i.run == TN_STATE && i.resize == TN_STATE);
+    OK(tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, again, 1));
+    assert_true(same(&again[0]->t, &out[0]->t));
+    release(in, n_in);
+    release(out, 1);
+    release(again, 1);
+    tn_session_release(session);
+    tn_model_release(model);
+    context_unref(ctx);
+}
+
 static void *cancel_soon(void *session) {
     usleep(50000);
     tn_session_cancel(session);
@@ -611,6 +664,7 @@ int main(void) {
         cmocka_unit_test(test_runs_allocate_nothing),
         cmocka_unit_test(test_each_allocation_fails),
         cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_one_at_a_time),
         cmocka_unit_test(test_endless_loop),
         cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_fork),
