@@ -84,8 +84,7 @@ static int optimize(const char *path, const Opt *o) {
     tn_pass_report *told = NULL;
     int code = open_context_loud(0, o->verbose, &context);
     if (code == GO_ON) code = open_model(context, path, &model);
-    if (code == GO_ON && tn_model_run_passes(model, &o->passes.settings, &told) != TN_OK)
-        code = report_last_error();
+    if (code == GO_ON && tn_model_run_passes(model, &o->passes.settings, &told) != TN_OK) code = report_last_error();
     if (told) print_report(o, told);
     if (told && o->json)
         print_json(
