@@ -468,6 +468,7 @@ typedef struct Stripped {
 
 typedef struct FactsWalk {
     Walker *walker;
+    bool symbols; /* a symbol for each size of an input that has none */
     Stripped cache[64];
     SavedType *saved;
     size_t n_saved;
@@ -502,7 +503,7 @@ static const Type *input_facts(Model *model, const Value *v) {
 
 static const Type *facts_type(FactsWalk *f, const Value *v) {
     Model *model = f->walker->model;
-    if (!v->def && v->graph == model->main) return input_facts(model, v);
+    if (!v->def && v->graph == model->main) return f->symbols ? input_facts(model, v) : v->type;
     Stripped *known = &f->cache[((uintptr_t)v->type >> 6) % (sizeof f->cache / sizeof *f->cache)];
     if (known->from != v->type) *known = (Stripped){v->type, without_sizes(model, v->type)};
     if (!known->to) known->from = NULL;
@@ -531,28 +532,40 @@ static tn_status set_types_aside(FactsWalk *f) {
     return TN_OK;
 }
 
-/* Types and edits are afterwards what they were. */
-static tn_status walk_for_facts(Walker *w) {
-    FactsWalk f = {.walker = w};
+/* From what is known of inputs alone; types and edits are afterwards what they were, unless `keep`. */
+static tn_status walk_for_facts(Walker *w, bool keep) {
+    FactsWalk f = {.walker = w, .symbols = !keep};
     uint64_t edits = w->model->state_edits;
     w->strict = true;
     w->values = arena_array(&w->arena, InferValue, w->model->n_values + 1);
     f.saved = mem_alloc(&w->model->ctx->allocator, (w->model->n_values + 1) * sizeof *f.saved, alignof(SavedType));
     tn_status status = w->values && f.saved ? set_types_aside(&f) : TN_OUT_OF_MEMORY;
     if (status == TN_OK) status = walk_graphs(w);
+    bool changed = false;
     while (f.n_saved > 0) {
-        f.n_saved--;
-        f.saved[f.n_saved].value->type = f.saved[f.n_saved].type;
+        SavedType *saved = &f.saved[--f.n_saved];
+        changed |= saved->value->type != saved->type;
+        if (!keep || status != TN_OK) saved->value->type = saved->type;
     }
     mem_free(&w->model->ctx->allocator, f.saved, (w->model->n_values + 1) * sizeof *f.saved);
-    w->model->state_edits = edits;
+    w->model->state_edits = edits + (keep && changed);
+    return status;
+}
+
+tn_status infer_from_inputs(Model *model) {
+    Walker *w = walker_new(model);
+    if (!w) return TN_OUT_OF_MEMORY;
+    tn_status status = walk_for_facts(w, true);
+    if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
+    if (status == TN_OK) model->inferred_edits = model_edits(model);
+    walker_free(w);
     return status;
 }
 
 tn_status infer_facts(Model *model, InferFacts *out) {
     Walker *w = walker_new(model);
     if (!w) return TN_OUT_OF_MEMORY;
-    tn_status status = walk_for_facts(w);
+    tn_status status = walk_for_facts(w, false);
     if (status == TN_OK) {
         *out = (InferFacts){w->values, model->n_values, w->arena};
         arena_init(&w->arena, &model->ctx->allocator);
@@ -565,15 +578,37 @@ void infer_facts_free(InferFacts *facts) { arena_free(&facts->arena); }
 
 /* ---- a node by itself ---------------------------------------------------------------------------------------- */
 
-static InferValue known_of(const Value *v) {
-    const Tensor *payload = value_constant(v);
-    return payload ? value_from_constant(payload) : value_from_type(v->type);
+static bool may_be_sizes(const Value *v) {
+    const Type *t = v->type;
+    return t->kind == TYPE_TENSOR && (t->dtype == TN_I64 || t->dtype == TN_I32) && t->shape.rank >= 0 &&
+           t->shape.rank <= 1 && v->def && !(v->def->op->flags & OP_CONTROL);
 }
+
+/* Lists of sizes hold what the few nodes above them make of it. Recursion is bounded by `depth`. */
+static tn_status known_of(Walker *w, const Value *v, int depth, InferValue *out) {
+    const Tensor *payload = v ? value_constant(v) : NULL;
+    *out = !v ? (InferValue){0} : payload ? value_from_constant(payload) : value_from_type(v->type);
+    if (!v || payload || depth == 0 || !may_be_sizes(v)) return TN_OK;
+    const Node *def = v->def;
+    InferValue *in = arena_array(&w->arena, InferValue, def->n_operands + 1),
+               *results = arena_array(&w->arena, InferValue, def->n_results);
+    Dim(*contents)[CONTENT_MAX] = arena_alloc(&w->arena, def->n_results * sizeof *contents, alignof(Dim));
+    if (!in || !results || !contents) return TN_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < def->n_operands; i++) TRY(known_of(w, def->operands[i].value, depth - 1, &in[i]));
+    tn_status status = op_infer(def, w->model, in, results, contents);
+    if (status == TN_OUT_OF_MEMORY) return status;
+    if (status != TN_OK) diag_clear();
+    else out->content = results[v->index].content, out->n_content = results[v->index].n_content;
+    return TN_OK;
+}
+
+enum { NODES_ABOVE = 4 };
 
 static tn_status infer_alone(Walker *w, Node *node) {
     TRY(reserve(w, node));
     for (uint32_t i = 0; i < node->n_operands; i++)
-        w->in[i] = node->operands[i].value ? known_of(node->operands[i].value) : (InferValue){0};
+        TRY(known_of(w, node->operands[i].value, i < 32 && node->op->content_inputs >> i & 1 ? NODES_ABOVE : 0,
+                     &w->in[i]));
     TRY(op_infer(node, w->model, w->in, w->out, w->contents));
     for (uint32_t i = 0; i < node->n_results; i++) TRY(settle(w, node->results[i], &w->out[i]));
     return TN_OK;

@@ -164,6 +164,9 @@ tn_status op_check_known(const Node *node, uint32_t i, const InferValue *found);
 /* Types and contents of all values of a model, in order, nested graphs included: sets Value.type to what follows from
    inputs and what the model declares (merged; a contradiction is an error that names the node). */
 tn_status infer_model(Model *model);
+/* The same from the types of the inputs alone: what is declared of the sizes of other values may be wrong and is dropped, so
+   passes may build on what types say afterwards. */
+tn_status infer_from_inputs(Model *model);
 /* What is certain, for passes that build on it: what follows from the graph and from what is checked of inputs when they
    are given. Declared types of other values may be wrong and do not count. Sizes of inputs that have neither a number nor
    a name are symbols of their own. Types stay as they are. A size that Reshape is given is taken not to be 0. */
