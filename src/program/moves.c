@@ -148,7 +148,7 @@ typedef struct Part {
     bool joins;
 } Part;
 
-enum { MOST_PARTS = 1024, NEAR = 24 /* instructions */ };
+enum { MOST_PARTS = 256, NEAR = 24 /* instructions */ };
 
 /* Whether others after instruction i that compute with the value would keep the room of the whole result. */
 static bool read_later(const Frame *f, int32_t s, int32_t i) {
