@@ -91,7 +91,8 @@ typedef struct Scope {
     OnnxReader *reader;
     struct Scope *outer; /* NULL for the main graph and functions */
     Graph *graph;
-    Map values;
+    Map values;        /* those that the model does not know by these names */
+    VEC(uint64_t) own; /* of the main graph: a bit for each value that its own name stands for, by id */
     const Opsets *opsets;
     const Call *call; /* NULL outside functions */
     int depth;

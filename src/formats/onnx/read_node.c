@@ -59,9 +59,9 @@ static tn_status bind_results(Draft *d, Node *node) {
         Value *value = d->results ? d->results[i] : node->results[i];
         Str name = d->outputs[i];
         if (name.n == 0) continue;
-        TRY(onnx_define(d->scope, name, value));
         /* what an upgrade passes on as it is keeps its name */
         if (!value->name.n) TRY(value_set_name(value, name));
+        TRY(onnx_define(d->scope, name, value));
     }
     return TN_OK;
 }
