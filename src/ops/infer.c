@@ -532,6 +532,24 @@ static tn_status set_types_aside(FactsWalk *f) {
     return TN_OK;
 }
 
+/* Callers and file formats want an output's rank, if nothing else. */
+static tn_status keep_rank(Walker *w, const SavedType *saved) {
+    const Type *declared = saved->type, *found = saved->value->type;
+    const Use *use = saved->value->uses;
+    if (declared->kind != TYPE_TENSOR || found->kind != TYPE_TENSOR || declared->shape.rank < 0 ||
+        found->shape.rank >= 0)
+        return TN_OK;
+    while (use && use->user != w->model->main->ret) use = use->next;
+    if (!use) return TN_OK;
+    Type type = *found;
+    type.shape = (Shape){.rank = declared->shape.rank};
+    for (int k = 0; k < type.shape.rank; k++) type.shape.dims[k] = DIM_UNKNOWN;
+    const Type *interned = type_intern(w->model, &type);
+    if (!interned) return TN_OUT_OF_MEMORY;
+    saved->value->type = interned;
+    return TN_OK;
+}
+
 /* From what is known of inputs alone; types and edits are afterwards what they were, unless `keep`. */
 static tn_status walk_for_facts(Walker *w, bool keep) {
     FactsWalk f = {.walker = w, .symbols = !keep};
@@ -544,6 +562,7 @@ static tn_status walk_for_facts(Walker *w, bool keep) {
     bool changed = false;
     while (f.n_saved > 0) {
         SavedType *saved = &f.saved[--f.n_saved];
+        if (keep && status == TN_OK) status = keep_rank(w, saved);
         changed |= saved->value->type != saved->type;
         if (!keep || status != TN_OK) saved->value->type = saved->type;
     }
@@ -585,16 +604,16 @@ static bool may_be_sizes(const Value *v) {
 }
 
 /* Lists of sizes hold what the few nodes above them make of it. Recursion is bounded by `depth`. */
-static tn_status known_of(Walker *w, const Value *v, int depth, InferValue *out) {
+static tn_status known_of(Walker *w, const Value *v, int depth, int *nodes, InferValue *out) {
     const Tensor *payload = v ? value_constant(v) : NULL;
     *out = !v ? (InferValue){0} : payload ? value_from_constant(payload) : value_from_type(v->type);
-    if (!v || payload || depth == 0 || !may_be_sizes(v)) return TN_OK;
+    if (!v || payload || depth == 0 || !may_be_sizes(v) || --*nodes < 0) return TN_OK;
     const Node *def = v->def;
     InferValue *in = arena_array(&w->arena, InferValue, def->n_operands + 1),
                *results = arena_array(&w->arena, InferValue, def->n_results);
     Dim(*contents)[CONTENT_MAX] = arena_alloc(&w->arena, def->n_results * sizeof *contents, alignof(Dim));
     if (!in || !results || !contents) return TN_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < def->n_operands; i++) TRY(known_of(w, def->operands[i].value, depth - 1, &in[i]));
+    for (uint32_t i = 0; i < def->n_operands; i++) TRY(known_of(w, def->operands[i].value, depth - 1, nodes, &in[i]));
     tn_status status = op_infer(def, w->model, in, results, contents);
     if (status == TN_OUT_OF_MEMORY) return status;
     if (status != TN_OK) diag_clear();
@@ -602,12 +621,13 @@ static tn_status known_of(Walker *w, const Value *v, int depth, InferValue *out)
     return TN_OK;
 }
 
-enum { NODES_ABOVE = 4 };
+enum { LEVELS_ABOVE = 4, NODES_ABOVE = 64 };
 
 static tn_status infer_alone(Walker *w, Node *node) {
+    int nodes = NODES_ABOVE;
     TRY(reserve(w, node));
     for (uint32_t i = 0; i < node->n_operands; i++)
-        TRY(known_of(w, node->operands[i].value, i < 32 && node->op->content_inputs >> i & 1 ? NODES_ABOVE : 0,
+        TRY(known_of(w, node->operands[i].value, i < 32 && node->op->content_inputs >> i & 1 ? LEVELS_ABOVE : 0, &nodes,
                      &w->in[i]));
     TRY(op_infer(node, w->model, w->in, w->out, w->contents));
     for (uint32_t i = 0; i < node->n_results; i++) TRY(settle(w, node->results[i], &w->out[i]));

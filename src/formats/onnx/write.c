@@ -43,12 +43,14 @@ static tn_status write_as_is(const Model *model, const char *path) {
     OnnxWriter w = {.model = model, .alloc = &model->ctx->allocator};
     arena_init(&w.arena, w.alloc);
     map_init(&w.taken, w.alloc);
+    map_init(&w.taken_locs, w.alloc);
     map_init(&w.plans, w.alloc);
     text_init(&w.missing, w.alloc);
     tn_status status = write_all(&w, path);
     text_free(&w.missing);
     map_free(&w.plans);
     map_free(&w.taken);
+    map_free(&w.taken_locs);
     arena_free(&w.arena);
     return status;
 }

@@ -155,7 +155,8 @@ static bool put_node(pb_ostream_t *out, const void *arg) {
     for (size_t i = 0; i < n_out; i++) {
         if (!proto_put_text(out, onnx_NodeProto_output_tag, names[node->results[i]->id])) return false;
     }
-    if (node->loc.n && !proto_put_text(out, onnx_NodeProto_name_tag, node->loc)) return false;
+    Str loc = put->w->locs[node->id];
+    if (loc.n && !proto_put_text(out, onnx_NodeProto_name_tag, loc)) return false;
     if (!proto_put_text(out, onnx_NodeProto_op_type_tag, str_of(node->op->name))) return false;
     for (size_t i = 0; i < node->n_attrs; i++) {
         Put attr = {put->w, &node->attrs[i], {NULL, 0}};

@@ -23,9 +23,11 @@ typedef struct OnnxWriter {
     const Allocator *alloc;
     Arena arena;
     Str *names;        /* by value id; {NULL,0}: not wanted */
+    Str *locs;         /* by node id: names of nodes, no two alike, as some readers want them; may be empty */
     uint64_t *offsets; /* of payloads in the data file plus 1, by value id; NULL: all are in the model file */
     Str data_file;     /* its name, without folder */
-    Map taken;         /* names in use */
+    Map taken;         /* names of values in use */
+    Map taken_locs;    /* of nodes */
     Map plans;         /* per graph; the key is the pointer's bytes */
     Opsets opsets;
     size_t cap_opsets;

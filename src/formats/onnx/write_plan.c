@@ -10,12 +10,12 @@ const GraphPlan *onnx_graph_plan(const OnnxWriter *w, const Graph *graph) {
 }
 
 /* `want`, or with a number behind it when that is taken. */
-static tn_status claim(OnnxWriter *w, Str want, Str *out) {
+static tn_status claim_in(OnnxWriter *w, Map *taken, Str want, Str *out) {
     Str name = want;
     Text text;
     tn_status status = TN_OK;
     text_init(&text, w->alloc);
-    while (name.n == 0 || map_get(&w->taken, name)) {
+    while (name.n == 0 || map_get(taken, name)) {
         text.n = 0;
         text_printf(&text, "%.*s_%u", (int)want.n, want.n ? want.s : "", ++w->n_unnamed);
         if ((status = text.status) != TN_OK) break;
@@ -24,11 +24,13 @@ static tn_status claim(OnnxWriter *w, Str want, Str *out) {
     if (status == TN_OK) {
         char *copy = arena_strndup(&w->arena, name.s, name.n);
         *out = (Str){copy, name.n};
-        status = copy ? map_set(&w->taken, *out, w) : TN_OUT_OF_MEMORY;
+        status = copy ? map_set(taken, *out, w) : TN_OUT_OF_MEMORY;
     }
     text_free(&text);
     return status;
 }
+
+static tn_status claim(OnnxWriter *w, Str want, Str *out) { return claim_in(w, &w->taken, want, out); }
 
 static tn_status name_value(OnnxWriter *w, const Value *value) {
     Str *name = &w->names[value->id];
@@ -111,6 +113,7 @@ static tn_status plan_node(OnnxWriter *w, const Node *node, uint32_t depth) {
         if (w->missing.n > 400) return fail(TN_UNSUPPORTED, "ONNX does not have these ops: %s ...", w->missing.s);
     }
     TRY(onnx_note_opset(w, node));
+    if (node->loc.n) TRY(claim_in(w, &w->taken_locs, node->loc, &w->locs[node->id]));
     for (size_t k = 0; node_graph(node, k); k++) TRY(plan_graph(w, node_graph(node, k), depth + 1));
     for (size_t i = 0; i < node->n_results; i++) {
         if (!is_unwanted(node->results[i], i)) TRY(name_value(w, node->results[i]));
@@ -132,7 +135,8 @@ static tn_status plan_graph(OnnxWriter *w, const Graph *graph, uint32_t depth) {
 tn_status onnx_plan(OnnxWriter *w) {
     const Model *model = w->model;
     w->names = arena_array(&w->arena, Str, model->n_values);
-    if (!w->names) return TN_OUT_OF_MEMORY;
+    w->locs = arena_array(&w->arena, Str, model->n_nodes);
+    if (!w->names || !w->locs) return TN_OUT_OF_MEMORY;
     w->opset = onnx_first_opset(model);
     TRY(plan_graph(w, model->main, 0));
     if (w->missing.status != TN_OK) return w->missing.status;
