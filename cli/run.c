@@ -101,12 +101,39 @@ static int save_outputs(const Run *run, const char *folder) {
     return code;
 }
 
+/* ---- --from, --to -------------------------------------------------------------------------------------------- */
+
+/* The model becomes the part of it that is wanted. Without --to its outputs are the ends. */
+static int cut_model(tn_model **model, const RunOptions *o) {
+    tn_path path = {.inputs = (const char *const *)o->from, .outputs = (const char *const *)o->to};
+    const char **ends = NULL;
+    tn_model *part = NULL;
+    while (o->from && o->from[path.n_inputs]) path.n_inputs++;
+    while (o->to && o->to[path.n_outputs]) path.n_outputs++;
+    if (path.n_inputs + path.n_outputs == 0) return GO_ON;
+    if (path.n_outputs == 0) {
+        path.n_outputs = tn_model_n_outputs(*model);
+        path.outputs = ends = need(calloc(path.n_outputs + 1, sizeof *ends));
+        for (size_t i = 0; i < path.n_outputs; i++) {
+            tn_value_info info;
+            ends[i] = tn_model_output(*model, i, &info) == TN_OK ? info.name : "";
+        }
+    }
+    tn_status status = tn_model_extract(*model, &path, 1, &part);
+    free(ends);
+    if (status != TN_OK) return report_last_error();
+    tn_model_release(*model);
+    *model = part;
+    return GO_ON;
+}
+
 /* ---- the command ---------------------------------------------------------------------------------------------- */
 
 static int run_model(tn_context *context, const char *path, const RunOptions *o) {
     Run run = {.path = path};
     tn_session_options session = {.passes = &o->passes.settings};
     int code = open_model(context, path, &run.model);
+    if (code == GO_ON) code = cut_model(&run.model, o);
     if (code == GO_ON) {
         run.n_inputs = tn_model_n_inputs(run.model);
         code = inputs_make(context, run.model, &o->inputs, &run.inputs);
@@ -135,6 +162,7 @@ static int run_with(Args *args, RunOptions *o) {
         o->test = NULL;
     }
     if (!path) return usage_error(args->command, "which model?");
+    if (test && (o->from || o->to)) return usage_error(args->command, "--test is for whole models, not --from or --to");
     if (o->repeat < 1) return usage_error(args->command, "--repeat needs a number above 0");
     tn_context *context = NULL;
     int code = open_context(o->threads, &context);
@@ -149,6 +177,9 @@ static int run_run(int argc, const char **argv) {
     struct poptOption table[] = {
         INPUT_OPTIONS(o.inputs),
         SHAPE_OPTION(o.inputs),
+        {"from", '\0', POPT_ARG_ARGV, &o.from, 0, "begin at this value, which becomes an input; may be given again",
+         "NAME"},
+        {"to", '\0', POPT_ARG_ARGV, &o.to, 0, "end at this value, in place of the outputs; may be given again", "NAME"},
         {"output", 'o', POPT_ARG_STRING, &o.output, 0,
          "write each output there as NAME.npy (what is no tensor: NAME.pb)", "DIR"},
         {"threads", 't', POPT_ARG_INT, &o.threads, 0, "threads (one a processor)", "N"},
@@ -182,6 +213,7 @@ const Command command_run = {
     "  tenon run net.onnx                                     random inputs\n"
     "  tenon run net.onnx -i cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225\n"
     "  tenon run net.onnx -i ids=ids.npy -i length=5 --shape batch=4 -o out/\n"
+    "  tenon run net.onnx --from conv1_out --to logits        a part of the model\n"
     "  tenon run net.onnx --repeat 100 --profile --threads 4\n"
     "  tenon run net.onnx --test\n",
     run_run};

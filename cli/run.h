@@ -9,6 +9,7 @@ typedef struct RunOptions {
     InputOptions inputs;
     PassOptions passes;
     char *output, *test;
+    char **from, **to; /* names of values */
     int threads, repeat, profile, json;
     double rtol, atol;
 } RunOptions;

@@ -187,29 +187,58 @@ TN_API tn_status tn_model_metadata_at(const tn_model *model, size_t i, const cha
 
 /* ---- sessions ------------------------------------------------------------------------------------------------- */
 
+/* A part of a model, from values to values; any value may be named that stands in no nested graph. docs/sessions.md. */
+typedef struct tn_path {
+    const char *const *inputs; /* where it begins; these are inputs unless another path makes them */
+    size_t n_inputs;           /* 0: it goes back to the model's inputs */
+    const char *const *outputs;
+    size_t n_outputs; /* at least 1 */
+} tn_path;
+
 typedef struct tn_session_options {
     const char *const *outputs; /* names of the outputs wanted, in this order; any value of the model may be named */
     size_t n_outputs;           /* 0: all of the model's outputs */
     int max_plans;              /* plans kept for shapes seen before; 0: 8 */
     const struct tn_pass_settings *passes; /* <tenon/passes.h>; NULL: the default list */
+    const tn_path *paths; /* parts of the model, in place of `outputs`, which is short for one without inputs */
+    size_t n_paths;       /* 0: the whole model */
+    bool defer_plan;      /* plan at the first resize or run, also when all input shapes are known */
 } tn_session_options;
 
-/* Makes the program. When all input shapes are known the memory is planned at once. options NULL: defaults. */
+/* Makes the program. When all input shapes are known the memory is planned at once. options NULL: defaults.
+   TN_NOT_FOUND for a name that the model has not; TN_INVALID_ARGUMENT for a path that begins where none of its ends
+   leads. */
 TN_API tn_status tn_session_create(tn_model *model, const tn_session_options *options, tn_session **session);
 TN_API void tn_session_release(tn_session *session);
-TN_API size_t tn_session_n_inputs(const tn_session *session);  /* those of the model, in its order */
-TN_API size_t tn_session_n_outputs(const tn_session *session); /* those asked for */
+/* Those of the model, in its order. Of paths that begin inside: where they begin, in their order, each once, then the
+   model's inputs that they need besides. */
+TN_API size_t tn_session_n_inputs(const tn_session *session);
+/* Those asked for; of paths their ends, in their order, one that an earlier path has too once. */
+TN_API size_t tn_session_n_outputs(const tn_session *session);
+/* The part of a model that a session with these paths runs, as a model of its own. */
+TN_API tn_status tn_model_extract(const tn_model *model, const tn_path *paths, size_t n_paths, tn_model **part);
 
-/* Plans for these input shapes, one an input in the model's order (rank and dims; a NULL dims keeps the declared
-   shape). Running with inputs of other shapes resizes by itself; this does it ahead of time. If it fails, the session
-   answers TN_STATE until a resize, or a run with shapes that work, succeeds. */
+/* Output `present` is input `past` of the next run: it stays in the session. In a run, NULL for that input takes what is
+   remembered, a tensor takes its place; for that output NULL leaves NULL, a tensor is filled with a copy. A run that fails
+   changes nothing. The first run, and the first after a reset, begins with the input's default, else with zeros of the
+   declared shape; there a size has the number that other inputs have under its name, else 0. `capacity`: room is reserved for that many
+   positions along the dimension in which the state grows; 0: for what is there. Growing beyond it is no error.
+   TN_NOT_FOUND, TN_SHAPE, TN_UNSUPPORTED for what is no tensor of numbers. */
+TN_API tn_status tn_session_bind_state(tn_session *session, const char *past, const char *present, int64_t capacity);
+TN_API tn_status tn_session_reset_state(tn_session *session); /* all of them; the memory stays */
+
+/* Plans for these input shapes, one an input in the session's order (rank and dims; a NULL dims keeps the declared
+   shape, of a state the shape that is remembered). Running with inputs of other shapes resizes by itself; this does it
+   ahead of time. If it fails, the session is not planned and says so (tn_session_info) until a resize, or a run with
+   shapes that work, succeeds. */
 typedef struct tn_shape {
     int rank;
     const int64_t *dims;
 } tn_shape;
 TN_API tn_status tn_session_resize(tn_session *session, const tn_shape *shapes, size_t n_shapes);
 
-/* An input or output as planned: concrete sizes, -1 where they depend on contents. TN_STATE before a resize. */
+/* An input or output as planned: concrete sizes, -1 where they depend on contents. Before a resize an input is as declared,
+   of an output it is TN_STATE. */
 TN_API tn_status tn_session_input(const tn_session *session, size_t i, tn_value_info *info);
 TN_API tn_status tn_session_output(const tn_session *session, size_t i, tn_value_info *info);
 /* The bytes that a caller's own tensor for output i needs. TN_STATE when it depends on contents. */
@@ -239,7 +268,7 @@ typedef struct tn_run_options {
     bool profile; /* measure each instruction */
 } tn_run_options;
 
-/* Runs. `inputs` are in the model's order (a NULL takes the input's default); `outputs[i]` on entry is NULL, then a
+/* Runs. `inputs` are in the session's order (a NULL takes the input's default); `outputs[i]` on entry is NULL, then a
    new tensor is made that the caller releases, or a tensor of the caller's with the right type and shape, then it is
    filled. options NULL: defaults. When it fails, the entries that were NULL are NULL. TN_SHAPE, TN_INVALID_ARGUMENT,
    TN_OUT_OF_RANGE (say, an index outside its dimension), TN_CANCELLED, TN_DEADLINE, TN_LIMIT, TN_OUT_OF_MEMORY. */
@@ -247,6 +276,12 @@ TN_API tn_status tn_session_run(tn_session *session, const tn_run_options *optio
                                 size_t n_inputs, tn_tensor **outputs, size_t n_outputs);
 /* From any thread: the current run, or the next one when none is under way, ends with TN_CANCELLED soon. */
 TN_API void tn_session_cancel(tn_session *session);
+
+typedef enum tn_resize_status {
+    TN_RESIZE_NEEDED, /* nothing is planned yet; a run does it by itself */
+    TN_RESIZE_DONE,
+    TN_RESIZE_FAILED /* the last resize, or a run's own */
+} tn_resize_status;
 
 /* What the session takes and does. Bytes are 0 before the first plan. */
 typedef struct tn_session_info {
@@ -262,6 +297,9 @@ typedef struct tn_session_info {
     uint64_t allocated_bytes; /* what the session holds now */
     uint64_t moved_bytes;     /* that one run writes without arithmetic: rasters, copies, gathers inside kernels */
     uint64_t moves_bytes;     /* that the model's ops which only move data would write, each by itself */
+    tn_resize_status resize_status;
+    const char *resize_error; /* why it failed, as tn_last_error said it; else "". Valid until the next resize or run */
+    size_t n_plans;           /* plans kept, for the shapes seen last */
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
 TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_instruction_info *info);

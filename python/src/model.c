@@ -124,6 +124,44 @@ static PyObject *model_clone(PyObject *self, PyObject *unused) {
     return status == TN_OK ? py_model_object(Py_TYPE(self), copy, model->changed) : py_raise_status(status);
 }
 
+/* False with the exception set. */
+static bool read_names(PyObject *tuple, const char **names, size_t *n) {
+    *n = (size_t)PyTuple_Size(tuple);
+    for (size_t i = 0; i < *n; i++)
+        if (!(names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), NULL))) return false;
+    return true;
+}
+
+/* Two lists of names, on one block of memory. */
+static bool read_path(PyObject *pair, tn_path *path) {
+    PyObject *from, *to;
+    if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "O!O!", &PyTuple_Type, &from, &PyTuple_Type, &to)) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a path is a pair of tuples of names");
+        return false;
+    }
+    Py_ssize_t n_from = PyTuple_Size(from);
+    const char **names = PyMem_Calloc((size_t)(n_from + PyTuple_Size(to) + 1), sizeof *names);
+    if (!names) return PyErr_NoMemory() != NULL;
+    path->inputs = names;
+    path->outputs = names + n_from;
+    return read_names(from, names, &path->n_inputs) && read_names(to, names + n_from, &path->n_outputs);
+}
+
+static PyObject *model_extract(PyObject *self, PyObject *args) {
+    PyObject *list;
+    tn_model *part = NULL;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &list) || py_model_check((ModelObject *)self) < 0) return NULL;
+    size_t n = (size_t)PyTuple_Size(list);
+    tn_path *paths = PyMem_Calloc(n + 1, sizeof *paths);
+    bool ready = paths || PyErr_NoMemory();
+    for (size_t i = 0; ready && i < n; i++) ready = read_path(PyTuple_GetItem(list, (Py_ssize_t)i), &paths[i]);
+    tn_status status = ready ? tn_model_extract(model_of(self), paths, n, &part) : TN_OK;
+    for (size_t i = 0; paths && i < n; i++) PyMem_Free((void *)paths[i].inputs);
+    PyMem_Free(paths);
+    if (status != TN_OK) return py_raise_status(status);
+    return ready ? py_model_object(Py_TYPE(self), part, false) : NULL;
+}
+
 static PyObject *model_text(PyObject *self, PyObject *unused) {
     char *text;
     (void)unused;
@@ -219,6 +257,8 @@ static PyMethodDef model_methods[] = {
     {"inputs", model_inputs, METH_NOARGS, "(name, kind, dtype, shape, has_default, type) of each input."},
     {"outputs", model_outputs, METH_NOARGS, "The same of each output."},
     {"clone", model_clone, METH_NOARGS, "A copy that shares the constants' memory."},
+    {"extract", model_extract, METH_VARARGS,
+     "extract(paths): a part as a model of its own. A path is (names where it begins, names where it ends)."},
     {"optimize", py_model_optimize, METH_VARARGS, "optimize(settings): (a better model, what the passes did)"},
     {"run_passes", py_model_run_passes, METH_VARARGS, "run_passes(settings): on the model itself; what they did"},
     {"rebuild", py_model_rebuild, METH_VARARGS,

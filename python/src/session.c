@@ -130,7 +130,9 @@ static PyObject *call_results(Call *c, PyObject *outputs) {
     for (Py_ssize_t i = 0; list && i < c->n_out; i++) {
         tn_tensor *result = c->out[i];
         if (!c->given[i]) c->out[i] = NULL; /* the object's now */
-        PyObject *object = c->given[i] ? Py_NewRef(PyTuple_GetItem(outputs, i)) : py_tensor_object(result, false);
+        PyObject *object = c->given[i] ? Py_NewRef(PyTuple_GetItem(outputs, i))
+                           : result    ? py_tensor_object(result, false)
+                                       : Py_NewRef(Py_None); /* the session keeps it */
         if (!object || PyList_SetItem(list, i, object) < 0) Py_CLEAR(list);
     }
     return list;
@@ -189,6 +191,20 @@ static PyObject *session_resize(PyObject *self, PyObject *args) {
     return py_pass_call_end(&passes, status) ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *session_bind_state(PyObject *self, PyObject *args) {
+    const char *past, *present;
+    long long capacity = 0;
+    if (!PyArg_ParseTuple(args, "ss|L", &past, &present, &capacity)) return NULL;
+    tn_status status = tn_session_bind_state(session_of(self), past, present, capacity);
+    return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
+}
+
+static PyObject *session_reset_state(PyObject *self, PyObject *unused) {
+    (void)unused;
+    tn_status status = tn_session_reset_state(session_of(self));
+    return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
+}
+
 static PyObject *session_cancel(PyObject *self, PyObject *unused) {
     (void)unused;
     tn_session_cancel(session_of(self));
@@ -198,17 +214,19 @@ static PyObject *session_cancel(PyObject *self, PyObject *unused) {
 /* ---- asking ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *session_info(PyObject *self, PyObject *unused) {
+    static const char *const resized[] = {"needed", "done", "failed"};
     tn_session_info i;
     (void)unused;
     tn_status status = tn_session_get_info(session_of(self), &i);
     if (status != TN_OK) return py_raise_status(status);
     return Py_BuildValue(
-        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "n_instructions", (Py_ssize_t)i.n_instructions, "n_segments",
-        (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops", i.flops, "weight_bytes",
-        (unsigned long long)i.weight_bytes, "arena_bytes", (unsigned long long)i.arena_bytes, "bound_bytes",
-        (unsigned long long)i.bound_bytes, "plain_bytes", (unsigned long long)i.plain_bytes, "allocated_bytes",
-        (unsigned long long)i.allocated_bytes, "moved_bytes", (unsigned long long)i.moved_bytes, "moves_bytes",
-        (unsigned long long)i.moves_bytes);
+        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:s,s:n}", "n_instructions", (Py_ssize_t)i.n_instructions,
+        "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops", i.flops,
+        "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes", (unsigned long long)i.arena_bytes,
+        "bound_bytes", (unsigned long long)i.bound_bytes, "plain_bytes", (unsigned long long)i.plain_bytes,
+        "allocated_bytes", (unsigned long long)i.allocated_bytes, "moved_bytes", (unsigned long long)i.moved_bytes,
+        "moves_bytes", (unsigned long long)i.moves_bytes, "resize", resized[i.resize_status], "resize_error",
+        i.resize_error, "n_plans", (Py_ssize_t)i.n_plans);
 }
 
 static PyObject *session_instructions(PyObject *self, PyObject *unused) {
@@ -238,6 +256,9 @@ static PyMethodDef session_methods[] = {
      "run(context, inputs, outputs=None, timeout_ns=0, profile=False): a list of tensors. Inputs are arrays, tensors or "
      "None; outputs tensors to fill or None."},
     {"resize", session_resize, METH_VARARGS, "resize(shapes): plans for them; None keeps the declared shape."},
+    {"bind_state", session_bind_state, METH_VARARGS,
+     "bind_state(past, present, capacity=0): that output is that input of the next run, and is None in a run's results."},
+    {"reset_state", session_reset_state, METH_NOARGS, "The next run begins anew."},
     {"cancel", session_cancel, METH_NOARGS, "Ends the run under way, from another thread."},
     {"info", session_info, METH_NOARGS, "Memory, FLOPs, instructions."},
     {"instructions", session_instructions, METH_NOARGS, "What runs each op, and how long it took when profiled."},

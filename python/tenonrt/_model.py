@@ -38,6 +38,11 @@ class Model(_tenon.Model):
         """A copy that can be changed while sessions of this one live; the constants' memory is shared."""
         return super().clone()
 
+    def extract(self, *paths: tuple[Sequence[str], Sequence[str]]) -> Model:
+        """A part as a model of its own. A path is (names where it begins, names where it ends); one that begins nowhere goes
+        back to the model's inputs. Any value of the model may be named."""
+        return super().extract(tuple((tuple(begin), tuple(end)) for begin, end in paths))
+
     def optimize(
         self,
         passes: str | Sequence[str] | None = None,

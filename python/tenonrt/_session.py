@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _arrays, _tenon
 from ._binding import IOBinding, OrtValue
-from ._errors import InvalidArgument, MissingInput
+from ._errors import Fail, InvalidArgument, MissingInput
 from ._model import Model
 from ._options import RunOptions, SessionOptions
 
@@ -69,15 +69,23 @@ class _Pool:
     def __init__(self, model: Model, outputs: tuple[str, ...], passes: tuple[Any, ...]):
         self._model, self.outputs, self._passes = model, outputs, passes
         self._idle: list[_tenon.Session] = []
+        self._single = False
 
     def take(self) -> _tenon.Session:
         try:
             return self._idle.pop()
         except IndexError:
+            if self._single:
+                raise Fail("STATE", "a session with state is running in another thread") from None
             return _tenon.Session(self._model, self.outputs, passes=self._passes)
 
     def give(self, session: _tenon.Session) -> None:
         self._idle.append(session)
+
+    def keep_only(self, session: _tenon.Session) -> None:
+        """It has a state, which no other one shares."""
+        self._single = True
+        self._idle = [session]
 
 
 def _open(source: Any, threads: int) -> Model:
@@ -97,6 +105,7 @@ class InferenceSession:
     `path_or_bytes`: a file's name, the bytes of one, an onnx.ModelProto, or a tenonrt.Model. `threads`: as
     SessionOptions.intra_op_num_threads; 0 is one for each processor. `passes`: a list of passes, as names or as the text of a
     pipeline, that takes the place of the default one; as SessionOptions.passes. `disabled_optimizers`: names of passes.
+    `paths`: run only these parts of the model, as Model.extract has them.
     """
 
     def __init__(
@@ -109,6 +118,7 @@ class InferenceSession:
         threads: int | None = None,
         passes: str | Sequence[str] | None = None,
         disabled_optimizers: Iterable[str] | None = None,
+        paths: Sequence[tuple[Sequence[str], Sequence[str]]] | None = None,
         **kwargs: Any,
     ):
         for name in kwargs:
@@ -120,6 +130,9 @@ class InferenceSession:
         self._context = _arrays.context(self._threads)
         self._passes = self._options._settings(passes, disabled_optimizers or ())
         self._model = _open(path_or_bytes, self._threads)
+        if paths:
+            self._model = self._model.extract(*paths)
+        self._states: list[tuple[str, str]] = []
         self._describe()
         self._lock = threading.Lock()
         self._pools: dict[tuple[str, ...], _Pool] = {}
@@ -214,9 +227,30 @@ class InferenceSession:
             raise InvalidArgument("INVALID_ARGUMENT", f"Invalid output name: {name}")
         return name
 
+    # State.
+
+    def bind_state(self, past: str, present: str, capacity: int = 0) -> None:
+        """Output `present` is input `past` of the next run: it need not be fed, and is None in what `run` returns. Room is
+        kept for `capacity` positions along the dimension in which it grows. The first run begins with what is fed, else
+        with zeros, and nothing along that dimension. Such a session runs one at a time."""
+        pool = self._pool(self._output_names)
+        session = pool.take()
+        try:
+            session.bind_state(past, present, capacity)
+        finally:
+            pool.keep_only(session)
+        self._states.append((past, present))
+        self._required = [name for name in self._required if name != past]
+
+    def reset_state(self) -> None:
+        """The next run begins anew."""
+        self._ask(lambda session: session.reset_state())
+
     # Runs.
 
     def _pool(self, outputs: tuple[str, ...]) -> _Pool:
+        if self._states:
+            outputs = self._output_names
         pool = self._pools.get(outputs)
         if pool is None:
             with self._lock:
@@ -242,7 +276,7 @@ class InferenceSession:
             text = f"Required inputs ({missing}) are missing from input feed ({list(feed)})."
             raise MissingInput("INVALID_ARGUMENT", text)
         for i, arg in enumerate(self._args):
-            if inputs[i] is None and not arg._has_default:
+            if inputs[i] is None and not arg._has_default and all(arg.name != past for past, _ in self._states):
                 inputs[i] = _arrays.to_tensor(self._context, None, arg._type, f'input "{arg.name}"')
         for i, k, size, symbol in self._fixed:
             if inputs[i] is not None and len(inputs[i].shape) > k and inputs[i].shape[k] != size:
@@ -283,12 +317,12 @@ class InferenceSession:
         Any value of the model may be named, besides its outputs. Inputs of the declared type that are dense and aligned
         are read where they are."""
         tensors = self._run(output_names, self._bind(input_feed), run_options)
-        return [_arrays.to_array(tensor) for tensor in tensors]
+        return [tensor and _arrays.to_array(tensor) for tensor in tensors]
 
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Any, run_options: RunOptions | None = None
     ) -> list[OrtValue]:
-        return [OrtValue(tensor) for tensor in self._run(output_names, self._bind(input_dict_ort_values), run_options)]
+        return [tensor and OrtValue(tensor) for tensor in self._run(output_names, self._bind(input_dict_ort_values), run_options)]
 
     def run_async(
         self,
@@ -303,7 +337,7 @@ class InferenceSession:
 
         def work() -> None:
             try:
-                results = [_arrays.to_array(tensor) for tensor in self._run(output_names, inputs, run_options)]
+                results = [tensor and _arrays.to_array(tensor) for tensor in self._run(output_names, inputs, run_options)]
             except Exception as error:
                 callback([], user_data, str(error))
             else:
@@ -315,6 +349,8 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        if self._states:
+            raise Fail("STATE", "a session with state keeps its outputs itself: use run")
         inputs = self._bind(iobinding._inputs)
         names = tuple(iobinding._outputs) or self._output_names
         targets = tuple(iobinding._outputs.get(name) for name in names)

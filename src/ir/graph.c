@@ -60,6 +60,30 @@ tn_status graph_add_input(Graph *graph, Str name, const Type *type, Value **out)
     return TN_OK;
 }
 
+static void leave(Value *input) {
+    assert(!input->uses);
+    value_drop_name(input);
+    input->graph->model->structure_edits++;
+}
+
+tn_status graph_choose_inputs(Graph *graph, Value *const *inputs, size_t n) {
+    const uint32_t gone = UINT32_MAX;
+    VEC(Tensor *) defaults = {0};
+    TRY(vec_reserve(vectors(graph), &defaults, n + 1));
+    for (size_t i = 0; i < n; i++) defaults.data[i] = graph_input_default(graph, inputs[i]->index);
+    for (size_t i = 0; i < graph->inputs.len; i++) graph->inputs.data[i]->index = gone;
+    for (size_t i = 0; i < n; i++) inputs[i]->index = (uint32_t)i;
+    for (size_t i = 0; i < graph->inputs.len; i++)
+        if (graph->inputs.data[i]->index == gone) leave(graph->inputs.data[i]);
+    for (size_t i = 0; i < n; i++) graph->inputs.data[i] = inputs[i];
+    graph->inputs.len = n;
+    graph->defaults.data = defaults.data;
+    graph->defaults.len = n;
+    graph->defaults.cap = defaults.cap;
+    graph->model->structure_edits++;
+    return TN_OK;
+}
+
 tn_status graph_set_input_default(Graph *graph, size_t i, Tensor *payload) {
     if (i >= graph->inputs.len)
         return fail(TN_OUT_OF_RANGE, "input %zu gets a default, but the graph has %zu inputs", i, graph->inputs.len);

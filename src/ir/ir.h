@@ -339,6 +339,8 @@ tn_status graph_add_input(Graph *graph, Str name, const Type *type, Value **out)
 /* What input i is when nobody gives it (ONNX: an initialiser that is also an input). The payload is the model's. */
 tn_status graph_set_input_default(Graph *graph, size_t i, Tensor *payload);
 Tensor *graph_input_default(const Graph *graph, size_t i); /* NULL: the input must be given */
+/* Of the inputs these remain, in this order, with their defaults. The others have no uses (asserted). */
+tn_status graph_choose_inputs(Graph *graph, Value *const *inputs, size_t n);
 /* Appends an output; `name` empty: the value's name. */
 tn_status graph_add_output(Graph *graph, Value *value, Str name);
 void graph_clear_outputs(Graph *graph);

@@ -277,6 +277,14 @@ static uint64_t bytes_of(const Frame *f, int32_t s) {
     return checked_bytes(f->t[s].dtype, tensor_count(&f->t[s]), &bytes) == TN_OK ? bytes : 0;
 }
 
+/* Of what was there already only the rest is written. */
+static uint64_t written_bytes(const Frame *f, int32_t s, const Made *made) {
+    uint64_t bytes = 0;
+    if (!f->state[s].grew) return bytes_of(f, s);
+    for (size_t i = 0; i < made->list.len; i++) bytes += (uint64_t)region_count(&made->list.data[i]);
+    return bytes * (uint64_t)dtype_size(f->t[s].dtype);
+}
+
 static void count_moves(const Frame *f, int32_t i, FrameInfo *info) {
     const Instr *instr = &f->program->instrs.data[i];
     const Step *step = &f->steps[i];
@@ -284,7 +292,8 @@ static void count_moves(const Frame *f, int32_t i, FrameInfo *info) {
     for (uint32_t k = 0; k < instr->n_out && moves; k++) {
         uint64_t bytes = bytes_of(f, instr->out[k]);
         info->moves_bytes += bytes;
-        if (step->action == STEP_KERNEL || step->made[k].runs) info->moved_bytes += bytes;
+        if (step->action == STEP_KERNEL) info->moved_bytes += bytes;
+        else if (step->made[k].runs) info->moved_bytes += written_bytes(f, instr->out[k], &step->made[k]);
     }
     for (uint32_t k = 0; k < instr->n_in && k < 32 && step->action == STEP_KERNEL; k++)
         if (step->pack & 1u << k) info->moved_bytes += bytes_of(f, instr->in[k]);
@@ -293,7 +302,7 @@ static void count_moves(const Frame *f, int32_t i, FrameInfo *info) {
 /* Those that no instruction writes there. */
 static void count_copied_outputs(const Frame *f, FrameInfo *info) {
     for (size_t i = 0; f->outermost && i < f->program->outputs.len; i++)
-        if (f->state[f->program->outputs.data[i]].home != HOME_OUTPUT)
+        if (f->state[f->program->outputs.data[i]].home != HOME_OUTPUT && !f->state[f->program->outputs.data[i]].grew)
             info->moved_bytes += bytes_of(f, f->program->outputs.data[i]);
 }
 

@@ -282,6 +282,7 @@ static tn_status place_result(Planning *p, int32_t i, int32_t out, Made *m) {
     Frame *f = p->f;
     bool text = f->t[out].dtype == TN_STRING;
     if (!text) TRY(see_through(p, out, m));
+    if (!text && plan_append(p, out, m)) return m->list.len == 0 ? TN_OK : make(p, i, out, m);
     if (try_view(p, out, m)) return TN_OK;
     bool joinable = !text && dtype_size(f->t[out].dtype) > 0 && m->list.covers && f->state[out].bytes > 0 &&
                     m->list.len > 0 && m->list.len <= MOST_PARTS;

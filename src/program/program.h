@@ -83,6 +83,16 @@ typedef struct Memory {
     size_t size;
 } Memory;
 
+/* An output of the outermost program that may begin with an input whose memory has room for more: for `room` positions
+   along the axis, its strides are those of growth_strides. */
+typedef struct Growth {
+    size_t input, output;
+    int axis;
+    int64_t room;
+} Growth;
+/* Dense but for the axis, along which there is room. */
+void growth_strides(Tensor *t, int axis, int64_t room);
+
 /* What all frames of a session share while they run. */
 typedef struct Runner {
     Context *ctx;
@@ -94,6 +104,8 @@ typedef struct Runner {
     int (*before)(void *user, size_t instr);
     int (*after)(void *user, size_t instr);
     void *user;
+    const Growth *growths; /* while frames are planned */
+    size_t n_growths;
     /* Memory for graph output i of the outermost program, whose shape is known now. */
     tn_status (*output)(void *user, size_t i, const Tensor *like, void **data);
 } Runner;

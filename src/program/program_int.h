@@ -19,6 +19,7 @@ typedef struct SlotState {
     bool known;        /* dims and strides are known */
     bool told;         /* by its kernel, at each run anew */
     bool fixed;        /* ready since before any run: constants and what follows from them and from shapes */
+    bool grew;         /* it lies in the memory of the input that it begins with */
     bool gives_output; /* of a root: some slot in it is an output that goes into memory of the caller's */
     Home home;         /* of the root */
     int32_t root;      /* the slot whose memory this one lies in */
@@ -64,6 +65,8 @@ typedef struct Facts {
 int32_t slot_root(Frame *f, int32_t s);
 /* Results by regions: in the order of preference as views, in the place of what they are made of, virtual, by a raster. */
 tn_status plan_moves(Planning *p, int32_t i, const Facts *x, bool *declined);
+/* append.c. Whether the result lies behind the input that it begins with; then `m` is what is left to write there. */
+bool plan_append(Planning *p, int32_t out, Made *m);
 /* Somebody reads bytes of the slot: a virtual one is made by its instruction after all. */
 void need_bytes(Frame *f, int32_t s);
 

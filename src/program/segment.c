@@ -3,6 +3,8 @@
    contents are only known once the ones before have run; then memory for the results. */
 #include "program/program_int.h"
 
+#include <stdio.h>
+
 /* ---- what is known ------------------------------------------------------------------------------------------- */
 
 /* Whether the bytes of a slot are there while this segment is planned. */
@@ -256,13 +258,30 @@ static void count_flops(const Instr *instr, Step *step, const Facts *x) {
     if (shape_is_known(&out[0])) step->flops = op_flops(instr->node, in, out);
 }
 
+/* Whatever does not fit, it is told with what is there. */
+static void note_operands(const Instr *instr, const Facts *x) {
+    char text[400];
+    size_t n = 0;
+    for (uint32_t k = 0; k < instr->n_in && n + 200 < sizeof text; k++) {
+        const InferValue *v = &x->known[k];
+        if (!v->present || v->kind != TYPE_TENSOR || v->shape.rank < 0) continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s[", n ? ", " : "", dtype_name(v->dtype));
+        for (int d = 0; d < v->shape.rank && n + 24 < sizeof text; d++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", d ? "," : "", (long long)v->shape.dims[d]);
+        n += (size_t)snprintf(text + n, sizeof text - n, "]");
+    }
+    if (n) diag_note("its operands are %s", text);
+}
+
 static tn_status plan_instr(Planning *p, int32_t i) {
     const Instr *instr = &p->f->program->instrs.data[i];
     Step *step = &p->f->steps[i];
     Facts x;
     bool declined, from_run_time;
     TRY(make_facts(p, instr, &x));
-    TRY(op_infer(instr->node, NULL, x.known, x.found, NULL));
+    tn_status status = op_infer(instr->node, NULL, x.known, x.found, NULL);
+    if (status == TN_SHAPE) note_operands(instr, &x);
+    TRY(status);
     TRY(set_results(p, instr, &x));
     step->folded = is_foldable(p, instr, &from_run_time);
     step->flops = 0;

@@ -22,7 +22,9 @@ tn_status tn_session_input(const tn_session *s, size_t i, tn_value_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
     size_t n = s->ir->main->inputs.len;
     if (i >= n) return fail(TN_OUT_OF_RANGE, "input %zu of %zu", i, n);
-    TRY(slot_info(s, session_program(s)->inputs.data[i], s->ir->main->inputs.data[i]->name, info));
+    const Value *v = s->ir->main->inputs.data[i];
+    fill_value_info(s->ir, v->name, v->type, info);
+    if (s->current) TRY(slot_info(s, session_program(s)->inputs.data[i], v->name, info));
     info->has_default = graph_input_default(s->ir->main, i) != NULL;
     return TN_OK;
 }
@@ -60,7 +62,12 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
     *info = (tn_session_info){.n_instructions = session_program(s)->instrs.len,
                               .weight_bytes = weight_bytes(s),
-                              .allocated_bytes = s->memory.size};
+                              .allocated_bytes = s->memory.size + session_state_bytes(s),
+                              .resize_status = s->failed    ? TN_RESIZE_FAILED
+                                               : s->current ? TN_RESIZE_DONE
+                                                            : TN_RESIZE_NEEDED,
+                              .resize_error = s->reason,
+                              .n_plans = s->n_plans};
     if (!s->current) return TN_OK;
     FrameInfo f;
     TRY(frame_info(s->current, &f));

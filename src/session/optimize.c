@@ -75,51 +75,32 @@ tn_status tn_model_run_passes(tn_model *model, const tn_pass_settings *settings,
 
 /* ---- for sessions -------------------------------------------------------------------------------------------- */
 
-static tn_status value_of_name(const Model *model, const char *wanted, Value **out) {
-    const Graph *g = model->main;
-    Str name = str_of(wanted);
-    *out = model_value(model, name);
-    for (size_t k = 0; k < graph_n_outputs(g); k++)
-        if (str_equal(g->output_names.data[k], name)) *out = graph_output(g, k);
-    if (*out && (*out)->graph == g) return TN_OK;
-    return fail(TN_NOT_FOUND,
-                *out ? "value \"%s\" stands in a nested graph and cannot be an output"
-                     : "the model has no value \"%s\"",
-                wanted);
+static void print_names(Text *text, const char *what, const char *const *names, size_t n) {
+    text_printf(text, " %s", what);
+    for (size_t i = 0; i < n; i++) text_printf(text, " %zu:%s", strlen(names[i]), names[i]);
 }
 
-/* The outputs asked for take the place of the model's own: what only the others need goes when the graph is pruned. */
-static tn_status choose_outputs(Model *model, const char *const *names, size_t n) {
-    Arena arena;
-    arena_init(&arena, &model->ctx->allocator);
-    Value **values = arena_array(&arena, Value *, n);
-    tn_status status = values ? TN_OK : TN_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n && status == TN_OK; i++) status = value_of_name(model, names[i], &values[i]);
-    if (status == TN_OK) graph_clear_outputs(model->main);
-    for (size_t i = 0; i < n && status == TN_OK; i++)
-        status = graph_add_output(model->main, values[i], str_of(names[i]));
-    arena_free(&arena);
-    return status;
-}
-
-static tn_status session_key(PassPlan *plan, const tn_model *model, const char *const *outputs, size_t n, char **key) {
+static tn_status session_key(PassPlan *plan, const tn_model *model, const Paths *paths, char **key) {
     Text text;
     char *passes = pass_plan_key(plan);
     if (!passes) return TN_OUT_OF_MEMORY;
     text_init(&text, plan->arena.allocator);
     text_printf(&text, "%s registry %llu rules %zu edits %llu", passes, (unsigned long long)pass_registry_version(),
                 rules_n_added(), (unsigned long long)model_edits(model->ir));
-    for (size_t i = 0; i < n; i++) text_printf(&text, " %zu:%s", strlen(outputs[i]), outputs[i]);
+    for (size_t i = 0; i < paths->n; i++) {
+        print_names(&text, "from", paths->list[i].inputs, paths->list[i].n_inputs);
+        print_names(&text, "to", paths->list[i].outputs, paths->list[i].n_outputs);
+    }
     *key = text.status == TN_OK ? arena_strndup(&plan->arena, text.s, text.n) : NULL;
     text_free(&text);
     return *key ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
-static tn_status optimize_for(tn_model *model, PassPlan *plan, const char *const *outputs, size_t n_outputs,
-                              Model **out, tn_pass_report **report) {
+static tn_status optimize_for(tn_model *model, PassPlan *plan, const Paths *paths, Model **out,
+                              tn_pass_report **report) {
     Model *copy;
     TRY(model_clone(model->ir, &copy));
-    tn_status status = n_outputs ? choose_outputs(copy, outputs, n_outputs) : TN_OK;
+    tn_status status = paths_choose(copy, paths);
     if (status == TN_OK) status = pass_plan_run(plan, copy, &plan->pipeline, report);
     if (status == TN_OK) status = model_compact_ids(copy);
     if (status == TN_OK) *out = copy;
@@ -161,31 +142,30 @@ static OptimizedModel *find(const tn_model *model, const char *key) {
 }
 
 /* With the lock held, so that two sessions that start at once do the work once. Whoever watches wants to see it happen. */
-static tn_status find_or_make(tn_model *model, PassPlan *plan, const char *const *outputs, size_t n_outputs,
-                              OptimizedModel **out, tn_pass_report **report) {
+static tn_status find_or_make(tn_model *model, PassPlan *plan, const Paths *paths, OptimizedModel **out,
+                              tn_pass_report **report) {
     char *key;
     Model *made = NULL;
     bool watched = plan->setup.instruments != NULL;
-    TRY(session_key(plan, model, outputs, n_outputs, &key));
+    TRY(session_key(plan, model, paths, &key));
     *out = watched ? NULL : find(model, key);
     if (!*out) {
-        TRY(optimize_for(model, plan, outputs, n_outputs, &made, report));
+        TRY(optimize_for(model, plan, paths, &made, report));
         TRY(add_entry(model, watched ? NULL : key, made, out));
     }
     (*out)->users++;
     return TN_OK;
 }
 
-tn_status optimized_acquire(tn_model *model, PassPlan *plan, const char *const *outputs, size_t n_outputs,
-                            OptimizedModel **out, tn_pass_report **report) {
+tn_status optimized_acquire(tn_model *model, PassPlan *plan, const Paths *paths, OptimizedModel **out,
+                            tn_pass_report **report) {
     const char *key = pass_plan_key(plan);
     *out = NULL;
     if (!key) return TN_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n_outputs; i++)
-        if (!outputs[i]) return fail(TN_INVALID_ARGUMENT, "the name of output %zu is NULL", i);
-    if (n_outputs == 0 && !plan->setup.instruments && is_optimized(model, key)) return TN_OK;
+    TRY(paths_check(paths));
+    if (paths->n == 0 && !plan->setup.instruments && is_optimized(model, key)) return TN_OK;
     pthread_mutex_lock(&model->lock);
-    tn_status status = find_or_make(model, plan, outputs, n_outputs, out, report);
+    tn_status status = find_or_make(model, plan, paths, out, report);
     pthread_mutex_unlock(&model->lock);
     return status;
 }

@@ -55,6 +55,15 @@ struct tn_pass_report {
     Context *ctx;
 };
 
+/* paths.c. The part of a model that somebody wants; none: all of it. */
+typedef struct Paths {
+    const tn_path *list;
+    size_t n;
+} Paths;
+tn_status paths_check(const Paths *paths); /* that no name is missing */
+/* Makes their outputs the model's. Where one begins inside, so does the model, and what no end needs is erased. */
+tn_status paths_choose(Model *model, const Paths *paths);
+
 /* The model that sessions of a handle run: with their outputs chosen, all passes done that need no shapes. A handle keeps
    some that no session uses, for the next. */
 typedef struct OptimizedModel {
@@ -64,10 +73,10 @@ typedef struct OptimizedModel {
     int users;
 } OptimizedModel;
 
-/* `outputs` are names, none for all. *out NULL: the handle's own model will do. *report may stay NULL: it was done before.
-   To be given back with optimized_release. */
-tn_status optimized_acquire(tn_model *model, PassPlan *plan, const char *const *outputs, size_t n_outputs,
-                            OptimizedModel **out, tn_pass_report **report);
+/* *out NULL: the handle's own model will do. *report may stay NULL: it was done before. To be given back with
+   optimized_release. */
+tn_status optimized_acquire(tn_model *model, PassPlan *plan, const Paths *paths, OptimizedModel **out,
+                            tn_pass_report **report);
 void optimized_release(tn_model *model, OptimizedModel *optimized); /* NULL is ignored */
 void optimized_free(tn_model *model);
 

@@ -138,11 +138,17 @@ static void make_current(tn_session *s, size_t n_behind, Plan plan) {
     s->current = plan.frame;
 }
 
+static bool plan_fits(const tn_session *s, const Plan *plan) {
+    return plan->growing == s->growing && frame_fits(plan->frame, s->inputs, NULL);
+}
+
+bool session_fits(const tn_session *s) { return s->current && plan_fits(s, &s->plans[0]); }
+
 tn_status session_plan(tn_session *s) {
-    Plan plan = {0};
+    Plan plan = {.growing = s->growing};
     s->current = NULL;
     for (size_t i = 0; i < s->n_plans; i++) {
-        if (!frame_fits(s->plans[i].frame, s->inputs, NULL)) continue;
+        if (!plan_fits(s, &s->plans[i])) continue;
         make_current(s, i, s->plans[i]);
         return TN_OK;
     }

@@ -2,6 +2,8 @@
 /* Sessions: a program, plans for the shapes met so far, and runs. */
 #include "session/session_int.h"
 
+#include <stdio.h>
+
 /* ---- making -------------------------------------------------------------------------------------------------- */
 
 static tn_status run_passes(tn_session *s, const tn_session_options *o) {
@@ -9,7 +11,9 @@ static tn_status run_passes(tn_session *s, const tn_session_options *o) {
     s->passes = mem_alloc(a, sizeof *s->passes, alignof(PassPlan));
     if (!s->passes) return TN_OUT_OF_MEMORY;
     TRY(pass_plan_init(s->passes, a, o->passes));
-    TRY(optimized_acquire(s->model, s->passes, o->outputs, o->n_outputs, &s->optimized, &s->report));
+    tn_path all = {.outputs = o->outputs, .n_outputs = o->n_outputs};
+    Paths paths = o->n_paths ? (Paths){o->paths, o->n_paths} : (Paths){&all, o->n_outputs ? 1 : 0};
+    TRY(optimized_acquire(s->model, s->passes, &paths, &s->optimized, &s->report));
     s->ir = s->optimized ? s->optimized->ir : s->model->ir;
     s->shapes_graph = pass_plan_wants_shapes(s->passes);
     return TN_OK;
@@ -27,7 +31,11 @@ static tn_status init(tn_session *s, const tn_session_options *o) {
     s->results = arena_array(&s->arena, tn_tensor *, s->n_out + 1);
     s->given = arena_array(&s->arena, bool, s->n_out + 1);
     s->written = arena_array(&s->arena, bool, s->n_out + 1);
-    return s->plans && s->inputs && s->results && s->given && s->written ? TN_OK : TN_OUT_OF_MEMORY;
+    s->fed = arena_array(&s->arena, bool, s->ir->main->inputs.len + 1);
+    s->by_input = arena_array(&s->arena, State *, s->ir->main->inputs.len + 1);
+    s->by_output = arena_array(&s->arena, State *, s->n_out + 1);
+    bool ready = s->plans && s->inputs && s->results && s->given && s->written && s->fed && s->by_input && s->by_output;
+    return ready ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
 static bool all_shapes_known(const tn_session *s) {
@@ -39,17 +47,26 @@ static bool all_shapes_known(const tn_session *s) {
     return true;
 }
 
+static tn_status check_options(const tn_session_options *o) {
+    if (o->n_outputs > 0 && !o->outputs) return fail(TN_INVALID_ARGUMENT, "outputs is NULL");
+    if (o->n_paths > 0 && !o->paths) return fail(TN_INVALID_ARGUMENT, "paths is NULL");
+    if (o->n_paths > 0 && o->n_outputs > 0)
+        return fail(TN_INVALID_ARGUMENT, "outputs are those of the paths: give the one or the other");
+    return TN_OK;
+}
+
 tn_status tn_session_create(tn_model *model, const tn_session_options *options, tn_session **session) {
     tn_session_options none = {0};
     if (!model || !session) return fail(TN_INVALID_ARGUMENT, "model or session is NULL");
-    if (options && options->n_outputs > 0 && !options->outputs) return fail(TN_INVALID_ARGUMENT, "outputs is NULL");
+    if (!options) options = &none;
+    TRY(check_options(options));
     if (atomic_load(&model->exposed)) TRY(model_verify(model->ir));
     tn_session *s = mem_alloc(&model->ctx->allocator, sizeof *s, alignof(tn_session));
     if (!s) return TN_OUT_OF_MEMORY;
     s->model = tn_model_retain(model);
     s->ctx = model->ctx;
-    tn_status status = init(s, options ? options : &none);
-    if (status == TN_OK && all_shapes_known(s)) status = tn_session_resize(s, NULL, 0);
+    tn_status status = init(s, options);
+    if (status == TN_OK && !options->defer_plan && all_shapes_known(s)) status = tn_session_resize(s, NULL, 0);
     if (status == TN_OK) status = session_generate(s);
     if (status != TN_OK) {
         tn_session_release(s);
@@ -64,6 +81,7 @@ void tn_session_release(tn_session *s) {
     tn_model *model = s->model;
     Context *ctx = context_ref(s->ctx);
     session_drop_plans(s);
+    session_free_states(s);
     program_free(s->program);
     mem_free(&ctx->allocator, s->memory.base, s->memory.size);
     if (s->arena_ready) {
@@ -144,17 +162,23 @@ static tn_status declared_input(tn_session *s, size_t i) {
     return set_sizes(&s->inputs[i], type->dtype, type->shape.rank, type->shape.dims);
 }
 
-/* Two threads in one session, or a call-back that calls its own, would overwrite each other's values. */
-static tn_status enter(tn_session *s) {
+tn_status session_enter(tn_session *s) {
     if (!s) return fail(TN_INVALID_ARGUMENT, "session is NULL");
     if (!atomic_exchange(&s->busy, true)) return TN_OK;
     return fail(TN_STATE, "the session is running; a thread that wants to run beside it needs a session of its own, "
                           "which shares the weights");
 }
 
-static tn_status leave(tn_session *s, tn_status status) {
+tn_status session_leave(tn_session *s, tn_status status) {
     atomic_store(&s->busy, false);
     return status;
+}
+
+static tn_status resize_input(tn_session *s, size_t i, const tn_shape *shape) {
+    tn_dtype dtype = s->ir->main->inputs.data[i]->type->dtype;
+    TRY(check_input(s, i, TYPE_TENSOR, dtype, shape->rank, shape->dims));
+    if (!dtype) return fail(TN_SHAPE, "the element type of input %zu is not declared", i);
+    return set_sizes(&s->inputs[i], dtype, shape->rank, shape->dims);
 }
 
 static tn_status resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
@@ -162,37 +186,52 @@ static tn_status resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) 
     s->current = NULL;
     if (n_shapes > n) return fail(TN_INVALID_ARGUMENT, "%zu shapes were given for %zu inputs", n_shapes, n);
     for (size_t i = 0; i < n; i++) {
-        if (i >= n_shapes || (!shapes[i].dims && shapes[i].rank != 0)) {
-            TRY(declared_input(s, i));
-            continue;
-        }
-        tn_dtype dtype = s->ir->main->inputs.data[i]->type->dtype;
-        TRY(check_input(s, i, TYPE_TENSOR, dtype, shapes[i].rank, shapes[i].dims));
-        if (!dtype) return fail(TN_SHAPE, "the element type of input %zu is not declared", i);
-        TRY(set_sizes(&s->inputs[i], dtype, shapes[i].rank, shapes[i].dims));
+        s->fed[i] = i < n_shapes && (shapes[i].dims || shapes[i].rank == 0);
+        if (s->fed[i]) TRY(resize_input(s, i, &shapes[i]));
+        else if (!s->by_input[i]) TRY(declared_input(s, i));
     }
+    TRY(session_take_states(s, s->fed));
     return session_plan(s);
 }
 
+/* Whether the session is planned, and why not. */
+static tn_status planned(tn_session *s, tn_status status) {
+    s->failed = status != TN_OK;
+    snprintf(s->reason, sizeof s->reason, "%s", s->failed ? diag_text() : "");
+    return status;
+}
+
 tn_status tn_session_resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) {
-    TRY(enter(s));
-    return leave(s, resize(s, shapes, n_shapes));
+    TRY(session_enter(s));
+    return session_leave(s, planned(s, resize(s, shapes, n_shapes)));
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
+
+static tn_status set_input(tn_session *s, size_t i, const tn_tensor *given) {
+    const Graph *g = s->ir->main;
+    Tensor *preset = given ? NULL : graph_input_default(g, i);
+    if (preset) TRY(payload_read(s->ctx, preset, true, &s->inputs[i]));
+    const Tensor *t = preset ? &s->inputs[i] : given ? &given->t : NULL;
+    if (!t) return fail(TN_INVALID_ARGUMENT, "input \"%s\" was not given", g->inputs.data[i]->name.s);
+    TRY(check_input(s, i, t->kind, t->dtype, t->rank, t->dims));
+    s->inputs[i] = *t;
+    if (t->kind == TYPE_TENSOR) s->inputs[i].buffer = NULL;
+    return TN_OK;
+}
 
 static tn_status set_inputs(tn_session *s, const tn_tensor *const *inputs, size_t n_inputs) {
     const Graph *g = s->ir->main;
     if (n_inputs != g->inputs.len)
         return fail(TN_INVALID_ARGUMENT, "the model has %zu inputs, %zu were given", g->inputs.len, n_inputs);
     for (size_t i = 0; i < n_inputs; i++) {
-        Tensor *preset = inputs && inputs[i] ? NULL : graph_input_default(g, i);
-        if (preset) TRY(payload_read(s->ctx, preset, true, &s->inputs[i]));
-        const Tensor *t = preset ? &s->inputs[i] : inputs && inputs[i] ? &inputs[i]->t : NULL;
-        if (!t) return fail(TN_INVALID_ARGUMENT, "input \"%s\" was not given", g->inputs.data[i]->name.s);
-        TRY(check_input(s, i, t->kind, t->dtype, t->rank, t->dims));
-        s->inputs[i] = *t;
-        if (t->kind == TYPE_TENSOR) s->inputs[i].buffer = NULL;
+        s->fed[i] = inputs && inputs[i];
+        if (s->fed[i] || !s->by_input[i]) TRY(set_input(s, i, s->fed[i] ? inputs[i] : NULL));
+    }
+    TRY(session_take_states(s, s->fed));
+    for (const State *state = s->states; state; state = state->next) {
+        const Tensor *t = &s->inputs[state->input];
+        TRY(check_input(s, state->input, t->kind, t->dtype, t->rank, t->dims));
     }
     return TN_OK;
 }
@@ -215,8 +254,9 @@ static tn_status result_for(tn_session *s, size_t i, const Tensor *like) {
 
 static tn_status output_memory(void *user, size_t i, const Tensor *like, void **data) {
     tn_session *s = user;
-    TRY(result_for(s, i, like));
     s->written[i] = true;
+    if (s->by_output[i]) return session_state_memory(s, s->by_output[i], like, data);
+    TRY(result_for(s, i, like));
     *data = s->results[i]->t.data;
     return TN_OK;
 }
@@ -230,12 +270,26 @@ static tn_status share_object(tn_session *s, size_t i, const Tensor *t) {
     return status;
 }
 
+/* What is remembered is not given out unless somebody wants a copy. */
+static tn_status collect_state(tn_session *s, size_t i, const Tensor *t) {
+    State *state = s->by_output[i];
+    void *data;
+    if (!s->written[i] && !session_state_stayed(s, state, t)) {
+        TRY(session_state_memory(s, state, t, &data));
+        TRY(copy_dense(t, data, 0, s->ctx->pool));
+    }
+    if (!s->given[i]) return TN_OK;
+    TRY(check_output(s, i, &state->coming));
+    return copy_dense(&state->coming, s->results[i]->t.data, 0, s->ctx->pool);
+}
+
 /* Outputs that are inputs, constants, views, or of unknown size until now. */
 static tn_status collect(tn_session *s) {
     Frame *f = s->current;
     for (size_t i = 0; i < s->n_out; i++) {
-        if (s->written[i]) continue;
         const Tensor *t = &f->t[f->program->outputs.data[i]];
+        if (s->by_output[i]) TRY(collect_state(s, i, t));
+        if (s->written[i] || s->by_output[i]) continue;
         if (t->kind != TYPE_TENSOR) {
             TRY(share_object(s, i, t));
             continue;
@@ -248,7 +302,7 @@ static tn_status collect(tn_session *s) {
 
 static tn_status run(tn_session *s, const tn_run_options *o, const tn_tensor *const *inputs, size_t n_inputs) {
     TRY(set_inputs(s, inputs, n_inputs));
-    if (!s->current || !frame_fits(s->current, s->inputs, NULL)) TRY(session_plan(s));
+    if (!session_fits(s)) TRY(planned(s, session_plan(s)));
     s->options = o;
     s->runner.user = s;
     s->runner.output = output_memory;
@@ -260,6 +314,7 @@ static tn_status run(tn_session *s, const tn_run_options *o, const tn_tensor *co
     if (status == TN_OK) status = collect(s);
     if (status == TN_OK) status = runner_poll(&s->runner);
     frame_finish(s->current);
+    if (status == TN_OK) session_advance_states(s);
     s->runner.before = s->runner.after = NULL;
     if (status == TN_CANCELLED) atomic_store(&s->runner.cancelled, false);
     return status;
@@ -270,7 +325,7 @@ tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_
     if (!s || (n_outputs && !outputs)) return fail(TN_INVALID_ARGUMENT, "session or outputs is NULL");
     if (n_outputs != s->n_out)
         return fail(TN_INVALID_ARGUMENT, "the session has %zu outputs, %zu were asked for", s->n_out, n_outputs);
-    TRY(enter(s));
+    TRY(session_enter(s));
     for (size_t i = 0; i < n_outputs; i++) {
         s->results[i] = outputs[i];
         s->given[i] = outputs[i] != NULL;
@@ -283,7 +338,7 @@ tn_status tn_session_run(tn_session *s, const tn_run_options *options, const tn_
         else tn_tensor_release(s->results[i]);
         s->results[i] = NULL;
     }
-    return leave(s, status);
+    return session_leave(s, status);
 }
 
 void tn_session_cancel(tn_session *s) {

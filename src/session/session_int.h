@@ -10,7 +10,22 @@ typedef struct Plan {
     Frame *frame;
     Model *ir;        /* the graph for these shapes, where passes wanted one; else NULL */
     Program *program; /* of that graph */
+    uint32_t growing; /* as the session's when it was made */
 } Plan;
+
+/* An output that is an input of the next run. */
+typedef struct State {
+    struct State *next;
+    size_t input, output;
+    int64_t capacity;
+    int axis;         /* along which the output is the input with something behind it; -1: it is not, or not in place */
+    int64_t room;     /* positions along it that `value` has memory for; 0: it is dense */
+    Memory memory[2]; /* one is read by a run, the other written, unless what is new is written behind the old */
+    int now;          /* the one that holds `value` */
+    bool filled;      /* `value` is something; else the next run begins with the first one */
+    bool appended;    /* this run did it */
+    Tensor value, coming;
+} State;
 
 struct tn_session {
     tn_model *model;
@@ -26,13 +41,22 @@ struct tn_session {
     Memory memory; /* shared by the frames: one runs at a time */
     Plan *plans;   /* the last used first */
     size_t n_plans, max_plans;
-    Frame *current;         /* NULL: not planned, or the last resize failed */
+    Frame *current; /* NULL: not planned, or the last resize failed */
+    bool failed;    /* it did, for this reason */
+    char reason[1024];
     tn_pass_report *report; /* of the passes before shapes are known; NULL: they had been run before */
     size_t n_out;
     Tensor *inputs;      /* readings of the inputs of this run */
     tn_tensor **results; /* of this run */
     bool *given;         /* results[i] is the caller's */
     bool *written;       /* results[i] was written by an instruction */
+    bool *fed;           /* an input was given for this run */
+    State *states;
+    size_t n_states;
+    Growth *growths;        /* room for all states; those of this run are the runner's */
+    uint32_t growing;       /* 0: none grows in place in this run; else which do, by a number that changes with them */
+    uint32_t growth_serial; /* that number */
+    State **by_input, **by_output; /* NULL: not bound */
     const tn_run_options *options;
     atomic_bool busy; /* in a call that changes it */
 };
@@ -46,7 +70,25 @@ tn_status session_generate(tn_session *s);
 /* Makes the frame for s->inputs the current one, planned if need be; the plan used longest ago makes room. */
 tn_status session_plan(tn_session *s);
 void session_drop_plans(tn_session *s);
+/* Whether the current frame is for s->inputs. */
+bool session_fits(const tn_session *s);
 
+/* session.c. Around what changes a session: two threads in one, or a call-back that calls its own, would overwrite each
+   other's values. */
+tn_status session_enter(tn_session *s);
+tn_status session_leave(tn_session *s, tn_status status);
+
+/* state.c. Bound inputs that are not given (NULL: none are) are what is remembered. */
+tn_status session_take_states(tn_session *s, const bool *given);
+/* Whether output `t` is the state's value after this run as it is: what was there, with what was written behind it. */
+bool session_state_stayed(tn_session *s, State *state, const Tensor *t);
+/* Memory for the state's value after this run. */
+tn_status session_state_memory(tn_session *s, State *state, const Tensor *like, void **data);
+void session_advance_states(tn_session *s);
+uint64_t session_state_bytes(const tn_session *s);
+void session_free_states(tn_session *s);
+
+/* inspect.c */
 int session_before(void *user, size_t instr);
 int session_after(void *user, size_t instr);
 

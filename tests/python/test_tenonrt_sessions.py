@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions beyond one run of a whole model: parts of it, state from run to run, what a session says of itself."""
+import threading
+import unittest
+
+import tenonrt_env
+
+tenonrt_env.enter()
+import numpy as np  # noqa: E402
+import tenonrt as ort  # noqa: E402
+from tenonrt.capi.onnxruntime_pybind11_state import Fail, InvalidArgument  # noqa: E402
+
+F32 = np.float32
+
+NET = """tn 1
+graph @net(%x: f32[n,4], %weight: f32[4,4]) -> (%y, "second" = %z) {
+  %product = MatMul(%x, %weight)
+  %relu = Relu(%product)
+  %sum = Add(%relu, %x)
+  %y = Tanh(%sum)
+  %exp = Exp(%relu)
+  %z = MatMul(%exp, %weight)
+}
+"""
+
+DECODER = """tn 1
+graph @decoder(%x: f32[batch,2,new,4], %past: f32[batch,2,old,4]) -> (%y, %present) {
+  %k = Tanh(%x)
+  %present = Concat(%past, %k) {axis=2}
+  %t = Transpose(%present) {perm=[0,1,3,2]}
+  %q = MatMul(%x, %t)
+  %s = Softmax(%q) {axis=-1}
+  %y = MatMul(%s, %present)
+}
+"""
+
+
+def feed(seed=0):
+    random = np.random.default_rng(seed)
+    return {"x": random.standard_normal((3, 4)).astype(F32), "weight": random.standard_normal((4, 4)).astype(F32)}
+
+
+class Parts(unittest.TestCase):
+    def test_one_part(self):
+        model = ort.Model.from_text(NET)
+        relu, y = ort.InferenceSession(model).run(["relu", "y"], feed())
+        part = ort.InferenceSession(model, paths=[(["relu"], ["y"])])
+        self.assertEqual([arg.name for arg in part.get_inputs()], ["relu", "x"])
+        self.assertEqual([arg.name for arg in part.get_outputs()], ["y"])
+        (got,) = part.run(None, {"relu": relu, "x": feed()["x"]})
+        np.testing.assert_array_equal(got, y)
+
+    def test_parts_that_meet(self):
+        model = ort.Model.from_text(NET)
+        want = ort.InferenceSession(model).run(["y", "relu", "second"], feed())
+        part = model.extract((["relu"], ["y"]), ([], ["relu", "second"]))
+        self.assertEqual([info[0] for info in part.inputs()], ["x", "weight"])
+        for a, b in zip(ort.InferenceSession(part).run(None, feed()), want, strict=True):
+            np.testing.assert_array_equal(a, b)
+        self.assertEqual([info[0] for info in model.outputs()], ["y", "second"])
+
+    def test_wrong_parts(self):
+        model = ort.Model.from_text(NET)
+        with self.assertRaisesRegex(ort.TenonError, 'did you mean "product"'):
+            model.extract((["prodct"], ["y"]))
+        with self.assertRaisesRegex(InvalidArgument, "which none of its ends needs"):
+            ort.InferenceSession(model, paths=[(["exp"], ["y"])])
+        with self.assertRaises(TypeError):
+            model.extract(([1], ["y"]))
+        with self.assertRaises(TypeError):
+            super(ort.Model, model).extract((("x", "y"),))
+
+
+class State(unittest.TestCase):
+    def test_decoding(self):
+        steps = [np.random.default_rng(i).standard_normal((2, 2, 1 if i else 5, 4)).astype(F32) for i in range(12)]
+        model = ort.Model.from_text(DECODER)
+        by_hand, bound = ort.InferenceSession(model), ort.InferenceSession(model)
+        bound.bind_state("past", "present", 16)
+        for _ in range(2):
+            past = np.zeros((2, 2, 0, 4), F32)
+            for x in steps:
+                want, past = by_hand.run(None, {"x": x, "past": past})
+                got, kept = bound.run(None, {"x": x})
+                np.testing.assert_array_equal(got, want)
+                self.assertIsNone(kept)
+            bound.reset_state()
+        (got,) = bound.run(["y"], {"x": steps[0], "past": past})  # from here on
+        np.testing.assert_array_equal(got, by_hand.run(["y"], {"x": steps[0], "past": past})[0])
+
+    def test_wrong_states(self):
+        session = ort.InferenceSession(ort.Model.from_text(DECODER))
+        with self.assertRaisesRegex(ort.TenonError, 'did you mean "present"'):
+            session.bind_state("past", "presents")
+        with self.assertRaises(InvalidArgument):
+            session.bind_state("past", "present", -1)
+
+    def test_one_at_a_time(self):
+        session = ort.InferenceSession(ort.Model.from_text(DECODER))
+        session.bind_state("past", "present")
+        taken = session._pool(()).take()
+        refused = []
+
+        def run():
+            try:
+                session.run(None, {"x": np.zeros((1, 2, 1, 4), F32)})
+            except Fail as error:
+                refused.append(str(error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        session._pool(()).give(taken)
+        self.assertIn("another thread", refused[0])
+        with self.assertRaises(Fail):
+            session.run_with_iobinding(session.io_binding())
+
+
+class Info(unittest.TestCase):
+    def test_resize(self):
+        session = ort.InferenceSession(ort.Model.from_text(NET))
+        self.assertEqual((session.info()["resize"], session.info()["n_plans"]), ("needed", 0))
+        session.run(None, feed())
+        self.assertEqual((session.info()["resize"], session.info()["n_plans"]), ("done", 1))
+        mixed = 'tn 1\ngraph @g(%x: f32[n], %w: f32[m]) -> (%y) {\n  %y = Add(%x, %w)\n}\n'
+        session = ort.InferenceSession(ort.Model.from_text(mixed))
+        for _ in range(2):
+            with self.assertRaisesRegex(ort.TenonError, r"Add(.|\n)*f32\[3\], f32\[4\]"):
+                session.run(None, {"x": np.zeros(3, F32), "w": np.zeros(4, F32)})
+            self.assertEqual(session.info()["resize"], "failed")
+            self.assertIn("f32[3], f32[4]", session.info()["resize_error"])
+        session.run(None, {"x": np.zeros(3, F32), "w": np.zeros(1, F32)})
+        self.assertEqual((session.info()["resize"], session.info()["resize_error"]), ("done", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
