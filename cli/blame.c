@@ -21,16 +21,17 @@ static void print_result(const tn_check_info *r, const char *set) {
     if (r->same) return;
     printf("  pass   %s (number %llu)\n", r->pass, (unsigned long long)r->pass_number);
     if (r->change) printf("  change %llu\n", (unsigned long long)r->change);
+    if (*r->by) printf("  by     %s\n", r->by);
     printf("  node   %s (%s)\n  value  %s\n  difference %.3g, scale %.3g\n", r->node, r->op, r->value, r->largest,
            r->scale);
 }
 
 static json_t *result_json(const tn_check_info *r, const char *set) {
-    return json_pack("{s:s*, s:b, s:s, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:s}", "set", set, "same", r->same,
-                     "pass", r->pass, "number", (json_int_t)r->pass_number, "change", (json_int_t)r->change, "value",
-                     r->value, "node", r->node, "op", r->op, "difference", number_json(r->largest), "scale",
-                     number_json(r->scale), "worst", number_json(r->worst), "passes", (json_int_t)r->n_passes, "why",
-                     r->why);
+    return json_pack("{s:s*, s:b, s:s, s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:s}", "set", set, "same",
+                     r->same, "pass", r->pass, "number", (json_int_t)r->pass_number, "change", (json_int_t)r->change,
+                     "value", r->value, "node", r->node, "op", r->op, "by", r->by, "difference",
+                     number_json(r->largest), "scale", number_json(r->scale), "worst", number_json(r->worst), "passes",
+                     (json_int_t)r->n_passes, "why", r->why);
 }
 
 /* DONE when nothing changed, FAILED. */

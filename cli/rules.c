@@ -85,10 +85,10 @@ static json_t *proof_json(const tn_rule_proof *p) {
     static const char *const outcomes[] = {"holds", "refuted", "unknown"};
     json_t *object = info_of(&p->rule);
     json_object_del(object, "text");
-    json_object_update_new(object, json_pack("{s:s, s:I, s:I, s:b, s:o, s:s, s:s}", "outcome", outcomes[p->outcome],
-                                             "instances", (json_int_t)p->instances, "tried", (json_int_t)p->tried,
-                                             "exact", p->exact, "worst", number_json(p->worst), "why", p->why,
-                                             "counterexample", p->counterexample));
+    json_object_update_new(object, json_pack("{s:s, s:I, s:I, s:b, s:o, s:s, s:s, s:s}", "outcome",
+                                             outcomes[p->outcome], "instances", (json_int_t)p->instances, "tried",
+                                             (json_int_t)p->tried, "exact", p->exact, "worst", number_json(p->worst),
+                                             "why", p->why, "unseen", p->unseen, "counterexample", p->counterexample));
     return object;
 }
 
@@ -102,6 +102,7 @@ static void print_proof(const tn_rule_proof *p) {
     if (holds && p->exact) printf(" %6zu instances, the same bits\n", p->instances);
     else if (holds) printf(" %6zu instances, at most %.1e apart\n", p->instances, p->worst);
     else printf(" %s\n", p->why);
+    if (*p->unseen) printf("          never seen: %s\n", p->unseen);
     if (*p->counterexample) printf("\n%s\n", p->counterexample);
     fflush(stdout);
 }
@@ -134,6 +135,13 @@ static int prove(Rules *r) {
 }
 
 /* ---- command -------------------------------------------------------------------------------------------------- */
+
+/* No rules at all is an answer; rules that cannot be read are an error. */
+static int can_be_read(void) {
+    tn_rule_info info;
+    tn_status status = tn_rule_at(0, &info);
+    return status == TN_OK || status == TN_OUT_OF_RANGE ? GO_ON : report_last_error();
+}
 
 /* Without names, rules of a file are what is meant. */
 static int choose_names(Rules *r, const Args *args) {
@@ -175,6 +183,7 @@ static int run_rules(int argc, const char **argv) {
     if (code == GO_ON && (r.instances < 1 || r.seed < 0))
         code = usage_error(&command_rules, "--instances and --seed are numbers above 0");
     if (code == GO_ON) code = rules_load(r.files, false);
+    if (code == GO_ON) code = can_be_read();
     if (code == GO_ON) code = choose_names(&r, &args);
     if (code == GO_ON) code = answer(&r);
     args_free(&args);

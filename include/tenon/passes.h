@@ -186,6 +186,7 @@ typedef struct tn_check_info {
     double worst;          /* the largest difference of any output after any pass that was let through, to its scale */
     uint64_t n_passes;     /* that ran */
     const char *why;       /* one line */
+    const char *by;        /* the change in words, where the pass has some: "rule square at node ..."; "" */
 } tn_check_info;
 
 /* Runs the model on the reference kernels before any pass and after each, on these inputs (as for tn_session_run), and

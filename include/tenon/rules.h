@@ -48,6 +48,7 @@ typedef struct tn_rule_proof {
     bool exact;                 /* no bit differed, NaN and infinities among the inputs included */
     double worst;               /* the largest difference, of the scale */
     const char *why;            /* it does not hold or is not known to; "" */
+    const char *unseen;         /* it holds, but no instance had this: "%b absent"; "" */
     const char *counterexample; /* .tn: a small left side that the rule breaks, with presets for its inputs; "" */
 } tn_rule_proof;
 

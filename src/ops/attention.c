@@ -34,7 +34,8 @@ static tn_status check_heads(const Heads *q, const Heads *k, const Heads *v) {
     TRY(dims_must_match(k->steps, v->steps, "lengths of K and V", &same));
     TRY(dims_must_match(q->batch, k->batch, "batches of Q and K", &same));
     TRY(dims_must_match(q->batch, v->batch, "batches of Q and V", &same));
-    if (dim_is_const(q->heads) && dim_is_const(k->heads) && (k->heads == 0 || q->heads % k->heads))
+    bool known = dim_is_const(q->heads) && dim_is_const(k->heads); /* none at all is well */
+    if (known && (k->heads == 0 ? q->heads != 0 : q->heads % k->heads))
         return fail(TN_SHAPE, "%lld heads of Q cannot share %lld heads of K", (long long)q->heads, (long long)k->heads);
     return TN_OK;
 }

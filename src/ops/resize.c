@@ -148,7 +148,7 @@ static tn_status resize_infer(InferCtx *c) {
 }
 
 static double resize_flops(const Node *node, const Shape *in, const Shape *out) {
-    double n = attr_string_is(node, "mode", "cubic") ? 32 : 8;
+    double n = attr_string_is(node, "mode", "cubic") ? 32 : attr_string_is(node, "mode", "nearest") ? 1 : 8;
     (void)in;
     for (int d = 0; d < out->rank; d++) n *= (double)out->dims[d];
     return n;

@@ -8,7 +8,8 @@ static bool is_wanted(PassRun *run, const RuleSet *set, const Rule *rule) {
     int64_t level = pass_int(run, "level");
     if (sets.n && !str_equal(sets, str_of(rules_name(set)))) return false;
     if (rules.n) return str_equal(rules, str_of(rule_name(rule)));
-    return rule_level(rule) <= (level < 0 ? run->setup->opt_level : level);
+    int most = run->setup->opt_level < 2 ? run->setup->opt_level : 2; /* those above are for saturation */
+    return rule_level(rule) <= (level < 0 ? most : level);
 }
 
 static tn_status no_such(PassRun *run, const RuleSet *const *sets, size_t n_sets) {
@@ -79,9 +80,10 @@ const Pass pass_apply_rules = {
     .name = "apply-rules",
     .summary = "rewrite by rules until none of them lowers anything",
     .each_graph = true,
+    .requires = {"infer-shapes"},
     .keeps = {"infer-shapes"},
     .options = {{"set", OPTION_STRING, "", "only the rules of this file, such as conv"},
                 {"rule", OPTION_STRING, "", "only this rule"},
                 {"fold", OPTION_BOOL, "true", "compute what is constant of a right side at once, rounded once"},
-                {"level", OPTION_INT, "-1", "rules up to this opt level; -1: the session's"}},
+                {"level", OPTION_INT, "-1", "rules up to this opt level; -1: the session's, up to 2"}},
     .run = run};

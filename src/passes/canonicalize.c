@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* canonicalize: of two spellings of the same node the same one everywhere, so that what comes after has to know one only.
    Constants go second, axes count from the front and are sorted, attributes that say what holds anyway are left out, the
-   axis and the permutation that movements go by are written down. No bit of any result changes. */
+   axis and the permutation that movements go by are written down, states that start at zero are not given. No bit of any result changes. */
 #include "ops/op.h"
 #include "pass/pass.h"
 #include "rewrite/rewrite.h"
+
+#include <math.h>
 
 typedef struct Tidy {
     PassRun *run;
     OpRows rows;
     bool stopped;
-    int64_t n_swapped, n_attrs, n_axes;
+    int64_t n_swapped, n_attrs, n_axes, n_states;
 } Tidy;
 
 typedef tn_status (*TidyFn)(Tidy *t, Node *node);
@@ -230,6 +232,61 @@ static tn_status squeeze_axes(Tidy *t, Node *node) {
 
 static tn_status unsqueeze_axes(Tidy *t, Node *node) { return sorted_axes(t, node, rank_of(node_result(node, 0))); }
 
+/* ---- states -------------------------------------------------------------------------------------------------- */
+
+static bool all_zero(const Tensor *t) {
+    for (TensorRows r = tensor_rows(t); tensor_next_row(&r);)
+        for (int64_t i = 0; i < r.n; i++) {
+            double x;
+            load_f64(&x, t->dtype, t->data, r.offset + i * r.stride, 1, 1);
+            if (x != 0 || signbit(x)) return false;
+        }
+    return true;
+}
+
+static bool is_zeros(const Tensor *t) {
+    return t->kind == TYPE_TENSOR && dtype_is_float(t->dtype) && t->data && all_zero(t);
+}
+
+/* Of these the result has no other elements than operand 0. */
+static bool only_moves(const OpSchema *op) {
+    static const char *const names[] = {"Expand",  "Gather", "Identity",  "Reshape",  "Slice",
+                                        "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
+    for (size_t i = 0; !op->domain && i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
+}
+
+/* Whether all elements are 0, however many there will be. */
+static bool holds_zeros(const Value *value) {
+    enum { MOST_STEPS = 16 };
+    for (int step = 0; value && step < MOST_STEPS; step++) {
+        if (value_constant(value)) return is_zeros(value_constant(value));
+        const Node *node = value->def;
+        if (!node) return false;
+        if (!node->op->domain && strcmp(node->op->name, "ConstantOfShape") == 0) {
+            const Tensor *filled = attr_tensor(node, "value");
+            return filled ? is_zeros(filled) : true;
+        }
+        if (!only_moves(node->op)) return false;
+        value = node_operand(node, 0);
+    }
+    return false;
+}
+
+/* A state that starts at zero is one that is not given. */
+static tn_status zero_states(Tidy *t, Node *node) {
+    bool changed = false;
+    for (uint32_t i = 5; i < 7 && i < node->n_operands; i++) {
+        if (!node_operand(node, i) || !holds_zeros(node_operand(node, i)) || !may_change(t)) continue;
+        TRY(node_set_operand(node, i, NULL));
+        t->n_states++;
+        changed = true;
+    }
+    while (changed && !node_operand(node, node->n_operands - 1)) node_truncate_operands(node, node->n_operands - 1);
+    return TN_OK;
+}
+
 /* ---- the table and the walk ---------------------------------------------------------------------------------- */
 
 static const TidyRow table[] = {
@@ -242,8 +299,10 @@ static const TidyRow table[] = {
     {"DequantizeLinear", given_axis},
     {"Flatten", any_axis},
     {"Gather", any_axis},
+    {"GRU", zero_states},
     {"GatherElements", any_axis},
     {"Hardmax", any_axis},
+    {"LSTM", zero_states},
     {"LayerNormalization", any_axis},
     {"LogSoftmax", any_axis},
     {"LpNormalization", any_axis},
@@ -252,6 +311,7 @@ static const TidyRow table[] = {
     {"Pad", listed_axes},
     {"QuantizeLinear", given_axis},
     {"RMSNormalization", any_axis},
+    {"RNN", zero_states},
     {"ReduceL1", reduce_axes},
     {"ReduceL2", reduce_axes},
     {"ReduceLogSum", reduce_axes},
@@ -287,6 +347,7 @@ static tn_status run(PassRun *run, Graph *graph) {
     for (Node *node = graph->first; node && !t.stopped; node = node->next) TRY(visit(&t, node));
     TRY(pass_count(run, "operands swapped", t.n_swapped));
     TRY(pass_count(run, "attributes left out", t.n_attrs));
+    TRY(pass_count(run, "states left out", t.n_states));
     return pass_count(run, "axes written", t.n_axes);
 }
 

@@ -22,6 +22,15 @@ static tn_status collect(PassRun *run, const Rule ***rules, size_t *n) {
     return TN_OK;
 }
 
+/* As it is counted, which lives as long as the report. */
+static const char *reason(const char *stopped) {
+    static const char *const reasons[] = {"stopped: saturated", "stopped: nodes", "stopped: iterations",
+                                          "stopped: memory", "stopped: time"};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strcmp(strchr(reasons[i], ' ') + 1, stopped) == 0) return reasons[i];
+    return stopped;
+}
+
 static tn_status tell(PassRun *run, const SaturateResult *r) {
     log_message(run->ctx, TN_LOG_INFO,
                 "saturation stopped (%s) after %d iterations with %zu nodes; modelled cost %.0f ns, before %.0f ns",
@@ -30,7 +39,7 @@ static tn_status tell(PassRun *run, const SaturateResult *r) {
     TRY(pass_count(run, "nodes tried", (int64_t)r->nodes));
     TRY(pass_count(run, "rules applied", (int64_t)r->applied));
     TRY(pass_count(run, "ns saved", (int64_t)(r->cost_before - r->cost_after)));
-    return pass_count(run, r->stopped, 1);
+    return pass_count(run, reason(r->stopped), 1);
 }
 
 static tn_status run(PassRun *run, Graph *graph) {
@@ -38,14 +47,16 @@ static tn_status run(PassRun *run, Graph *graph) {
     size_t n;
     Matcher *matcher;
     SaturateResult result;
-    int64_t ms = pass_int(run, "max-ms");
+    int64_t ms = pass_int(run, "max-ms"), mib = pass_int(run, "max-mib");
     SaturateLimits limits = {.max_nodes = (size_t)pass_int(run, "max-nodes") + 2 * graph->n_nodes,
                              .max_iterations = (int)pass_int(run, "max-iterations"),
                              .max_matches = (size_t)pass_int(run, "max-matches"),
+                             .max_bytes = mib > 0 ? (uint64_t)mib << 20 : 0,
                              .max_ns = ms > 0 ? (uint64_t)ms * 1000000u : 0};
     RewriteHooks hooks = {.may_change = may_change, .user = run};
-    if (pass_int(run, "max-nodes") < 0 || limits.max_iterations < 0 || pass_int(run, "max-matches") < 0)
-        return fail(TN_INVALID_ARGUMENT, "limits cannot be negative");
+    if (pass_int(run, "max-nodes") < 0 || limits.max_iterations < 0 || mib < 0 || mib >= 1 << 30 || ms < 0 ||
+        pass_int(run, "max-matches") < 0)
+        return fail(TN_INVALID_ARGUMENT, "limits are numbers from 0 on, and of memory less than 2^30 MiB");
     TRY(collect(run, &rules, &n));
     TRY(matcher_new(&run->ctx->allocator, rules, n, &matcher));
     tn_status status = saturate_graph(matcher, graph, &hooks, &limits, &result);
@@ -56,14 +67,13 @@ static tn_status run(PassRun *run, Graph *graph) {
 const Pass pass_saturate_rules = {
     .name = "saturate-rules",
     .summary = "find the cheapest graph that the rules lead to, in whatever order",
-    .phase = PHASE_PRE_PLACEMENT,
-    .order = 190,
-    .opt_level = 3,
     .each_graph = true,
+    .requires = {"infer-shapes"},
     .keeps = {"infer-shapes"},
     .options = {{"max-nodes", OPTION_INT, "10000", "nodes of all variants, beside twice those of the graph"},
                 {"max-iterations", OPTION_INT, "12", "rounds over all nodes"},
                 {"max-matches", OPTION_INT, "64", "matches at one node in one round"},
+                {"max-mib", OPTION_INT, "256", "MiB that variants may take; 0: no limit"},
                 {"max-ms", OPTION_INT, "0",
                  "milliseconds; 0: no limit. With one the outcome may differ from run to run"}},
     .run = run};

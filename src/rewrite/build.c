@@ -12,14 +12,64 @@ typedef struct Builder {
 
 static Node *root_of(const Match *m) { return m->nodes[m->rule->n_match - 1]; }
 
-/* The first of the nodes that lose a result: what is new must stand before all their readers. */
+static bool is_among(const Node *node, Node *const *nodes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i] == node) return true;
+    return false;
+}
+
+static bool reads(const Match *m, const RuleOperand *o, const Node *node) {
+    if (o->written || (o->kind != OPERAND_VALUE && o->kind != OPERAND_ELSE && o->kind != OPERAND_REST)) return false;
+    if (o->kind != OPERAND_REST) return m->values[o->value] && m->values[o->value]->def == node;
+    const Node *all = m->rest_node[o->value];
+    for (uint32_t i = m->rest_from[o->value]; i < all->n_operands; i++)
+        if (all->operands[i].value && all->operands[i].value->def == node) return true;
+    return false;
+}
+
+/* Whether the other side reads it, or a node that stays does. */
+static bool is_kept(const Match *m, const Node *node, Node *const *dying, size_t n) {
+    for (size_t k = 0; k < m->rule->n_write; k++)
+        for (size_t i = 0; i < m->rule->write[k].n_operands; i++)
+            if (reads(m, &m->rule->write[k].operands[i], node)) return true;
+    for (uint32_t i = 0; i < node->n_results; i++)
+        for (const Use *u = node->results[i]->uses; u; u = u->next)
+            for (size_t k = 0; k < m->rule->n_match; k++)
+                if (m->nodes[k] == u->user && !is_among(u->user, dying, n)) return true;
+    return false;
+}
+
+/* Of the matched nodes those that read for the match only and go with it. */
+static size_t find_gone(const Match *m, Node **gone) {
+    size_t n = match_dying(m, gone);
+    for (size_t i = 0; i < n;) {
+        if (!is_kept(m, gone[i], gone, n)) {
+            i++;
+            continue;
+        }
+        gone[i] = gone[--n];
+        i = 0;
+    }
+    return n;
+}
+
+static Node *node_around(Node *node, const Graph *graph) {
+    while (node && node->graph != graph) node = node->graph ? node->graph->owner : NULL;
+    return node;
+}
+
+/* The first reader of what is replaced, or the root: what is new stands before all its readers, as late as that allows. */
 static Node *find_place(const Match *m) {
     const Rule *r = m->rule;
-    Node *first = root_of(m);
+    Node *root = root_of(m), *first = root, *gone[RULE_NODES];
+    size_t n = m->unordered ? 0 : find_gone(m, gone);
     for (size_t i = 0; !m->unordered && i < r->n_values; i++) {
         if (r->replaced[i] < 0) continue;
-        Node *n = m->nodes[r->value_node[i]];
-        if (n != first && node_comes_before(n, first)) first = n;
+        for (const Use *u = m->values[i]->uses; u; u = u->next) {
+            Node *reader = node_around(u->user, root->graph);
+            if (!reader || reader == root || reader == root->graph->ret || is_among(reader, gone, n)) continue;
+            if (node_comes_before(reader, first)) first = reader;
+        }
     }
     return first;
 }

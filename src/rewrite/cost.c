@@ -133,6 +133,13 @@ static int64_t order_of(Node *const *nodes, size_t n) {
     return order;
 }
 
+double graph_cost(const Graph *graph) {
+    double ns = 0;
+    for (const Node *node = graph->first; node; node = node->next)
+        if (!node_is_constant(node)) ns += cost_of_node(node, NULL);
+    return ns;
+}
+
 Cost cost_of(Node *const *nodes, size_t n, const RewriteHooks *hooks) {
     Cost c = {.order = order_of(nodes, n)};
     for (size_t i = 0; i < n; i++) {

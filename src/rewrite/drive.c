@@ -88,8 +88,7 @@ static bool would_die(const Match *m, const Node *node, Node *const *dying, size
     return true;
 }
 
-/* Matched nodes that go when the match is replaced, readers before what they read. */
-static size_t find_dying(const Match *m, Node **dying) {
+size_t match_dying(const Match *m, Node **dying) {
     size_t n = 0;
     bool changed = true;
     while (changed) {
@@ -117,7 +116,7 @@ static void swap_types(Driver *d, const Type **types) {
 static bool lowers(Driver *d) {
     Node *dying[RULE_NODES];
     const Type *types[RULE_VALUES];
-    size_t n = find_dying(&d->match, dying);
+    size_t n = match_dying(&d->match, dying);
     if (d->free_of_charge) return true;
     for (size_t i = 0; i < d->match.rule->n_values; i++)
         if (d->match.rule->replaced[i] >= 0) types[i] = d->built.values[d->match.rule->replaced[i]]->type;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the cheapest graph out of a saturated one. Costs of classes are those of trees, found from the leaves up until none
-   falls any more; whether the outcome is better is judged by what is really there, each node once. */
+/* Takes a cheap graph out of a saturated one. Costs of classes are those of trees, found from the leaves up until none
+   falls any more. A tree counts what is read twice twice, so from there, or from the graph as it was, one node after the
+   other is tried in the place of what is equal, and stays where that makes the whole, each node once, cheaper. */
 #include "rewrite/saturate_int.h"
 
 #include <math.h>
@@ -12,11 +13,15 @@ typedef struct Capture { /* a value that a graph nested in `owner` reads */
 
 typedef struct Extraction {
     Saturation *s;
-    double *own;    /* by node, in the order of s->nodes: of the node alone */
-    double *cost;   /* by class */
-    Value **chosen; /* by class */
-    bool *constant; /* by class */
-    uint8_t *state; /* by node id: of the walk */
+    double *own;     /* by node, in the order of s->nodes: of the node alone */
+    double *cost;    /* by class */
+    Value **chosen;  /* by class */
+    bool *constant;  /* by class */
+    uint8_t *state;  /* by node id: of the walk */
+    uint32_t *place; /* by node id: in s->nodes */
+    bool *used;      /* by class: the graph that is chosen has it */
+    bool cyclic;     /* what the walk found: the choice depends on itself */
+    size_t visits;   /* of all walks */
     VEC(Node *) order;
     VEC(Node *) stack;
     VEC(Capture) captures;
@@ -36,6 +41,7 @@ static bool is_ours(const Extraction *x, const Value *v) {
 static bool reads_constants(const Extraction *x, const Node *node) {
     if (value_constant(node_result(node, 0))) return true;
     if (node->op->flags & (OP_RANDOM | OP_CONTROL) || node->n_operands == 0) return false;
+    if (strcmp(node->op->name, "DequantizeLinear") == 0) return false; /* weights that are to stay quantised */
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
         if (v && !value_constant(v) && !(is_ours(x, v) && x->constant[class_at(x, v)])) return false;
@@ -66,13 +72,32 @@ static void find_costs(Extraction *x) {
 
 /* ---- choosing ------------------------------------------------------------------------------------------------ */
 
+/* Of very many operands it does not matter. */
+enum { MOST_OPERANDS = 16 };
+
+static bool is_read_before(const Extraction *x, const Node *node, uint32_t k) {
+    for (uint32_t i = 0; i < k && k < MOST_OPERANDS; i++)
+        if (node->operands[i].value && class_at(x, node->operands[i].value) == class_at(x, node->operands[k].value))
+            return true;
+    return false;
+}
+
+/* Trees of what is read twice at each level grow beyond all numbers; equal costs may go round in circles, which the walk
+   sees. */
+static const double MOST = 1e300;
+
+/* Infinite as long as nothing is known of an operand. */
 static double tree_cost(const Extraction *x, size_t i) {
     const Node *node = x->s->nodes.data[i];
     double sum = x->own[i];
-    for (uint32_t k = 0; k < node->n_operands; k++)
-        if (node->operands[k].value && is_ours(x, node->operands[k].value))
-            sum += x->cost[class_at(x, node->operands[k].value)];
-    return sum;
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Value *v = node->operands[k].value;
+        if (!v || !is_ours(x, v) || is_read_before(x, node, k)) continue;
+        double cost = x->cost[class_at(x, v)];
+        if (isinf(cost)) return cost;
+        sum += cost;
+    }
+    return sum < MOST ? sum : MOST;
 }
 
 static void choose(Extraction *x) {
@@ -101,14 +126,18 @@ static void choose(Extraction *x) {
 /* ---- walking ------------------------------------------------------------------------------------------------- */
 
 static Value *pick(const Extraction *x, Value *v, bool variants) {
-    return v && variants && is_ours(x, v) ? x->chosen[class_at(x, v)] : v;
+    Value *chosen = v && variants && is_ours(x, v) ? x->chosen[class_at(x, v)] : NULL;
+    return chosen ? chosen : v;
 }
+
+enum { NEW, OPEN, DONE }; /* OPEN: on the way from an output to the node at hand */
 
 static tn_status push(Extraction *x, Value *v, bool variants) {
     Value *from = pick(x, v, variants);
     Node *def = from ? from->def : NULL;
-    if (!def || def->graph != x->s->graph || x->state[def->id]) return TN_OK;
-    return vec_push(x->s->allocator, &x->stack, def);
+    if (!def || def->graph != x->s->graph) return TN_OK;
+    if (x->state[def->id] == OPEN) x->cyclic = true;
+    return x->state[def->id] != NEW ? TN_OK : vec_push(x->s->allocator, &x->stack, def);
 }
 
 static tn_status push_operands(Extraction *x, const Node *node, bool variants) {
@@ -121,11 +150,11 @@ static tn_status push_operands(Extraction *x, const Node *node, bool variants) {
 
 /* What the outputs need, operands first. */
 static tn_status walk(Extraction *x, bool variants) {
-    enum { NEW, OPEN, DONE };
     memset(x->state, NEW, x->s->graph->model->n_nodes);
     x->order.len = x->stack.len = 0;
+    x->cyclic = false;
     for (size_t i = graph_n_outputs(x->s->graph); i-- > 0;) TRY(push(x, graph_output(x->s->graph, i), variants));
-    while (x->stack.len > 0) {
+    while (x->stack.len > 0 && !x->cyclic) {
         Node *node = x->stack.data[x->stack.len - 1];
         if (x->state[node->id] == NEW) {
             x->state[node->id] = OPEN;
@@ -142,8 +171,7 @@ static tn_status walk(Extraction *x, bool variants) {
 
 static double cost_of_walk(const Extraction *x) {
     double sum = 0;
-    for (size_t i = 0; i < x->s->nodes.len; i++)
-        if (x->state[x->s->nodes.data[i]->id]) sum += x->own[i];
+    for (size_t i = 0; i < x->order.len; i++) sum += x->own[x->place[x->order.data[i]->id]];
     return sum;
 }
 
@@ -161,6 +189,84 @@ static tn_status find_captures(Extraction *x) {
         }
     }
     return TN_OK;
+}
+
+/* ---- improving ----------------------------------------------------------------------------------------------- */
+
+/* Walks over all nodes that may be spent on it. */
+enum { MOST_VISITS = 1 << 26, ROUNDS = 4 };
+
+static void choose_own(Extraction *x) {
+    for (size_t i = x->s->n_own; i-- > 0;)
+        for (uint32_t k = 0; k < x->s->nodes.data[i]->n_results; k++) {
+            Value *v = x->s->nodes.data[i]->results[k];
+            x->chosen[class_at(x, v)] = v;
+        }
+}
+
+/* What the choice costs; INFINITY where it depends on itself. */
+static tn_status try_choice(Extraction *x, double *cost) {
+    TRY(walk(x, true));
+    x->visits += x->order.len + 16;
+    *cost = x->cyclic ? (double)INFINITY : cost_of_walk(x);
+    return TN_OK;
+}
+
+static void note_used(Extraction *x) {
+    memset(x->used, 0, x->s->classes.n * sizeof *x->used);
+    for (size_t i = 0; i < x->order.len; i++)
+        for (uint32_t k = 0; k < x->order.data[i]->n_results; k++)
+            x->used[class_at(x, x->order.data[i]->results[k])] = true;
+}
+
+static bool is_another(const Extraction *x, const Node *node) {
+    for (uint32_t k = 0; k < node->n_results; k++) {
+        uint32_t c = class_at(x, node->results[k]);
+        if (x->used[c] && x->chosen[c] != node->results[k]) return true;
+    }
+    return false;
+}
+
+/* All results at once: a node that makes several things pays where it makes all of them. */
+static tn_status try_node(Extraction *x, const Node *node, double *best, bool *better) {
+    Value *before[OP_MAX_OUTPUTS];
+    double cost;
+    if (node->n_results > OP_MAX_OUTPUTS || !is_another(x, node)) return TN_OK;
+    for (uint32_t k = 0; k < node->n_results; k++) {
+        uint32_t c = class_at(x, node->results[k]);
+        before[k] = x->chosen[c];
+        x->chosen[c] = node->results[k];
+    }
+    TRY(try_choice(x, &cost));
+    if (cost < *best * (1 - 1e-9)) {
+        *best = cost;
+        *better = true;
+        note_used(x);
+        return TN_OK;
+    }
+    for (uint32_t k = node->n_results; k-- > 0;) x->chosen[class_at(x, node->results[k])] = before[k];
+    return TN_OK;
+}
+
+static tn_status improve(Extraction *x, double *best) {
+    bool better = true;
+    TRY(try_choice(x, best));
+    note_used(x);
+    for (int round = 0; round < ROUNDS && better; round++) {
+        better = false;
+        for (size_t i = 0; i < x->s->nodes.len && x->visits < MOST_VISITS; i++)
+            TRY(try_node(x, x->s->nodes.data[i], best, &better));
+    }
+    return TN_OK;
+}
+
+/* From the trees or from the graph as it was, whichever is cheaper. */
+static tn_status choose_best(Extraction *x, double before, double *after) {
+    double trees;
+    choose(x);
+    TRY(try_choice(x, &trees));
+    if (!(trees < before)) choose_own(x);
+    return improve(x, after);
 }
 
 /* ---- putting in place ---------------------------------------------------------------------------------------- */
@@ -205,11 +311,9 @@ static tn_status extract(Extraction *x) {
     TRY(find_captures(x));
     find_constants(x);
     find_costs(x);
-    choose(x);
     TRY(walk(x, false));
     r->cost_before = cost_of_walk(x);
-    TRY(walk(x, true));
-    r->cost_after = cost_of_walk(x);
+    TRY(choose_best(x, r->cost_before, &r->cost_after));
     const RewriteHooks *h = x->s->hooks;
     r->changed = r->cost_after < r->cost_before * (1 - 1e-9) &&
                  (!h || !h->may_change || h->may_change(h->user, NULL, NULL));
@@ -229,7 +333,10 @@ tn_status saturation_extract(Saturation *s) {
     x.chosen = arena_array(&arena, Value *, n);
     x.constant = arena_array(&arena, bool, n);
     x.state = arena_array(&arena, uint8_t, s->graph->model->n_nodes + 1);
-    bool ready = x.own && x.cost && x.chosen && x.constant && x.state;
+    x.used = arena_array(&arena, bool, n);
+    x.place = arena_array(&arena, uint32_t, s->graph->model->n_nodes + 1);
+    bool ready = x.own && x.cost && x.chosen && x.constant && x.state && x.used && x.place;
+    for (size_t i = 0; ready && i < s->nodes.len; i++) x.place[s->nodes.data[i]->id] = (uint32_t)i;
     tn_status status = ready ? extract(&x) : TN_OUT_OF_MEMORY;
     vec_free(s->allocator, &x.order);
     vec_free(s->allocator, &x.stack);

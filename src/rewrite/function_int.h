@@ -39,4 +39,8 @@ static inline tn_status new_ints(Arena *arena, size_t n, int64_t **data, Val *ou
 
 static inline bool is_integer(tn_dtype t) { return dtype_is_signed_int(t) || dtype_is_unsigned_int(t) || t == TN_BOOL; }
 
+tn_status fn_same_size(const Expr *e, Match *m, const Val *args, Val *out); /* origin.c */
+tn_status fn_repeats(const Expr *e, Match *m, const Val *args, Val *out);   /* arrangement.c */
+tn_status fn_is_causal(const Expr *e, Match *m, const Val *args, Val *out);
+
 #endif

@@ -58,6 +58,19 @@ static tn_status fn_shape(const Expr *e, Match *m, const Val *args, Val *out) {
     return TN_OK;
 }
 
+/* tail(%x, n): the last n sizes; those before them need not be known. */
+static tn_status fn_tail(const Expr *e, Match *m, const Val *args, Val *out) {
+    const Shape *s = shape_at(e, m, 0);
+    int64_t *data, n = args[1].kind == V_INT ? args[1].i : -1;
+    *out = unknown;
+    if (!s || n < 0 || n > s->rank) return TN_OK;
+    for (int64_t i = s->rank - n; i < s->rank; i++)
+        if (s->dims[i] == DIM_UNKNOWN) return TN_OK;
+    TRY(new_ints(m->arena, (size_t)n, &data, out));
+    for (int64_t i = 0; i < n; i++) data[i] = s->dims[s->rank - n + i];
+    return TN_OK;
+}
+
 static tn_status fn_dtype(const Expr *e, Match *m, const Val *args, Val *out) {
     (void)args;
     const Value *v = value_at(e, m, 0);
@@ -195,6 +208,44 @@ static tn_status fn_is_divisor(const Expr *e, Match *m, const Val *args, Val *ou
 static tn_status fn_is_power_of_two(const Expr *e, Match *m, const Val *args, Val *out) {
     (void)args;
     return all_numbers(e, m, has_exact_inverse, out);
+}
+
+static bool is_single_number(double x, int most) {
+    (void)most;
+    return (double)(float)x == x;
+}
+
+/* Such as f32 holds, and with it attributes. */
+static tn_status fn_is_single(const Expr *e, Match *m, const Val *args, Val *out) {
+    (void)args;
+    return all_numbers(e, m, is_single_number, out);
+}
+
+static double number_at(const Tensor *t, int64_t i) {
+    double x;
+    load_f64(&x, t->dtype, t->data, t->offset, 1, 1);
+    if (tensor_count(t) > 1) load_f64(&x, t->dtype, t->data, t->offset + i * t->strides[0], 1, 1);
+    return x;
+}
+
+/* is_product(%c, %a, %b): each number of the constant is that of the other two in its place, to a few bits of f32. They are
+   numbers or vectors. */
+static tn_status fn_is_product(const Expr *e, Match *m, const Val *args, Val *out) {
+    const Tensor *t[3];
+    (void)args;
+    *out = unknown;
+    for (size_t i = 0; i < 3; i++) {
+        t[i] = value_constant(value_at(e, m, i));
+        bool fits = t[i] && t[i]->kind == TYPE_TENSOR && t[i]->data && dtype_is_float(t[i]->dtype) && t[i]->rank <= 1;
+        if (!fits || tensor_count(t[i]) < 1) return TN_OK;
+    }
+    int64_t n = tensor_count(t[0]), n_a = tensor_count(t[1]), n_b = tensor_count(t[2]);
+    *out = val_bool((n_a == n || n_a == 1) && (n_b == n || n_b == 1));
+    for (int64_t i = 0; i < n && out->i; i++) {
+        double product = number_at(t[1], i) * number_at(t[2], i);
+        out->i = fabs(number_at(t[0], i) - product) <= 1e-6 * fabs(product);
+    }
+    return TN_OK;
 }
 
 /* ---- functions on lists -------------------------------------------------------------------------------------- */
@@ -585,12 +636,15 @@ static const Function functions[] = {
     {"filled", 2, false, fn_filled},
     {"inverse", 1, false, fn_inverse},
     {"iota", 1, false, fn_iota},
+    {"is_causal", 1, true, fn_is_causal},
     {"is_divisor", 1, true, fn_is_divisor},
     {"is_float", 1, true, fn_is_float},
     {"is_moderate", 1, true, fn_is_moderate},
     {"is_permutation", 1, false, fn_is_permutation},
     {"is_power_of_two", 1, true, fn_is_power_of_two},
+    {"is_product", 3, true, fn_is_product},
     {"is_range", 1, false, fn_is_range},
+    {"is_single", 1, true, fn_is_single},
     {"keeps_order", 2, false, fn_keeps_order},
     {"least", 1, false, fn_least},
     {"len", 1, false, fn_len},
@@ -606,13 +660,16 @@ static const Function functions[] = {
     {"present", 1, true, fn_present},
     {"prod", 1, false, fn_prod},
     {"rank", 1, true, fn_rank},
+    {"repeats", 1, true, fn_repeats},
     {"same_shape", 2, true, fn_same_shape},
+    {"same_size", 4, true, fn_same_size},
     {"same_value", 2, true, fn_same_value},
     {"shape", 1, true, fn_shape},
     {"slice", 3, false, fn_slice},
     {"splat", 1, true, fn_splat},
     {"sqrt", 1, false, fn_sqrt},
     {"sum", 1, false, fn_sum},
+    {"tail", 2, true, fn_tail},
     {"target", 1, false, fn_target},
     {"value", 1, true, fn_value},
     {"with", 3, false, fn_with},

@@ -97,7 +97,8 @@ static void want_call(Sampler *s, const Expr *e, bool yes) {
     for (size_t i = 0; i < e->n; i++) {
         if (!asks_value(e, i)) continue;
         Want *want = &s->wants[e->args[i]->var];
-        if (is_call(e, "const")) want->constant = yes;
+        if (is_call(e, "const") || is_call(e, "is_single") || is_call(e, "repeats") || is_call(e, "is_causal"))
+            want->constant = yes;
         if (is_call(e, "present")) want->present = yes;
         if (is_call(e, "is_float")) want->types &= yes ? TS_FLOAT : ~TS_FLOAT;
         if (is_call(e, "one_use")) want->one_use = yes;
@@ -207,13 +208,14 @@ static tn_dtype some_int(Sampler *s, TypeSet types) {
     return n ? fit[dice_int(&s->dice, 0, n - 1)] : TN_UNDEFINED;
 }
 
-/* f64 where it may be; reduced types only where nothing else fits. */
+/* f64 where it may be; reduced types only where nothing else fits, or numbers are quantised. */
 static tn_dtype some_dtype(Sampler *s, TypeSet types) {
     tn_dtype real = types & TS(s->real)  ? s->real
                     : types & TS(TN_F64) ? TN_F64
                     : types & TS(TN_F32) ? TN_F32
                                          : TN_UNDEFINED;
     tn_dtype whole = some_int(s, types);
+    if (!real && whole && types & TS(TN_F8E4M3FN) && dice_chance(&s->dice, 15)) return TN_F8E4M3FN;
     if (real && (!whole || dice_chance(&s->dice, 70))) return real;
     if (whole) return whole;
     for (int t = 1; t < TN_DTYPE_END; t++)
@@ -498,6 +500,15 @@ static void aim_at_bound(Hole *h, const Expr *e) {
     solve(h, e->args[left ? 0 : 1], &want);
 }
 
+/* As large as what it broadcasts to, in some of the last dimensions. */
+static void aim_at_tail(Hole *h, const Tensor *t) {
+    Slot *slot = h->slot;
+    int64_t n = slot->rank >= 0 && slot->rank < t->rank ? slot->rank : t->rank;
+    if (slot->rank < 0) n = dice_int(&h->s->dice, 0, n);
+    for (int k = 0; k < n; k++)
+        if (slot->from_end[k] < 0 && !dice_chance(&h->s->dice, 20)) slot->from_end[k] = t->dims[t->rank - 1 - k];
+}
+
 static void aim_at_shape(Hole *h, const Expr *e) {
     bool same = is_call(e, "same_shape");
     if (e->n != 2 || !(same || is_call(e, "broadcasts")) || h->value < 0 || e->args[0]->var == e->args[1]->var) return;
@@ -508,6 +519,7 @@ static void aim_at_shape(Hole *h, const Expr *e) {
     h->found = true;
     if (same) slot_set(h->slot, t->rank, t->dims);
     else h->slot->no_grow = true;
+    if (!same && dice_chance(&h->s->dice, 35)) aim_at_tail(h, t);
 }
 
 static void aim(Hole *h, const Expr *e) {
@@ -542,6 +554,27 @@ bool guide_var(Sampler *s, int var, Val *out) {
     return h.found;
 }
 
+/* is_product(%c, %a, %b) says what %c is, once the other two are there. */
+static bool fill_product(Sampler *s, const Expr *e, Slot *slot) {
+    int64_t n = slot->rank == 1 ? slot->dims[0] : 1;
+    double *data = slot_shaped(slot) && slot->rank <= 1 ? arena_array(&s->arena, double, (size_t)n + 1) : NULL;
+    for (int64_t i = 0; data && i < n; i++) data[i] = 1;
+    for (size_t k = 1; data && k <= 2; k++) {
+        int v = s->value_of[e->args[k]->var];
+        const Tensor *t = v >= 0 ? &s->known[v] : NULL;
+        bool fits = t && dtype_is_float(t->dtype) && (tensor_count(t) == 1 || tensor_count(t) == n);
+        for (int64_t i = 0; fits && i < n; i++) {
+            double x;
+            load_f64(&x, t->dtype, t->data, tensor_count(t) == 1 ? 0 : i, 1, 1);
+            data[i] *= x;
+        }
+        if (!fits) data = NULL;
+    }
+    if (!data) return false;
+    slot->fill = (Fill){.kind = FILL_FLOATS, .n = (size_t)n, .floats = data};
+    return slot->filled = true;
+}
+
 /* Numbers of a list or a tensor that is not known further. */
 bool guide_fill(Sampler *s, int var, int value, Slot *slot) {
     for (size_t i = 0; i < s->n_hints; i++) {
@@ -552,7 +585,11 @@ bool guide_fill(Sampler *s, int var, int value, Slot *slot) {
         const Expr *bound = e == list ? list->args[list->n - 1] : e->args[1];
         int64_t number = bound->kind == EXPR_NUMBER ? bound->i : 0;
         bool above = e != list && (e->op == 'g' || e->op == '>');
-        if (is_call(list, "is_power_of_two")) slot->fill = (Fill){.kind = FILL_SCALE};
+        if (is_call(list, "is_product")) return fill_product(s, list, slot);
+        if (is_call(list, "is_single")) return slot->number = true; /* not filled: such numbers are drawn */
+        if (is_call(list, "repeats")) slot->fill = (Fill){.kind = FILL_HALVES};
+        else if (is_call(list, "is_causal")) slot->fill = (Fill){.kind = FILL_TRIANGLE};
+        else if (is_call(list, "is_power_of_two")) slot->fill = (Fill){.kind = FILL_SCALE};
         else if (is_call(list, "all") && e == list) slot->fill = (Fill){.kind = FILL_NUMBER, .number = (double)number};
         else if (is_call(list, "least") && above)
             slot->fill = (Fill){.kind = FILL_RANGE, .low = number + (e->op == '>'), .high = number + 3};
@@ -585,7 +622,7 @@ bool guide_bind(Sampler *s, const Expr *e, const Val *want) {
 bool guide_holds(Sampler *s) {
     for (size_t i = 0; i < s->n_tests; i++) {
         Val v;
-        if (!guide_ready(s, s->tests[i])) continue;
+        if (!guide_ready(s, s->tests[i]) || is_call(s->tests[i], "one_use")) continue; /* readers come later */
         if (evaluate(s, s->tests[i], &v) != TN_OK) return false;
         if (v.kind != V_BOOL || v.i) continue;
         s->unmet = s->tests[i];

@@ -77,6 +77,7 @@ tn_status rule_plan(RuleSet *set, Rule *rule) {
     int node, operand;
     TRY(plan_node(&p, (int)rule->n_match - 1, 1));
     while (shared_operand(&p, &node, &operand)) {
+        rule->joint = true;
         TRY(add_step(&p, STEP_USER, node, operand));
         TRY(plan_node(&p, node, rule->depth));
     }
@@ -376,7 +377,8 @@ static tn_status check_where(Matching *x, bool *ok) {
 /* Recursion is bounded by the steps that choose. */
 static tn_status solve(Matching *x, size_t step, bool *ok) {
     const Rule *r = x->m->rule;
-    *ok = true;
+    *ok = !x->m->each || x->m->budget > 0;
+    if (x->m->each && *ok) x->m->budget--;
     for (; step < r->n_steps && *ok; step++) {
         const Step *s = &r->steps[step];
         if (s->kind == STEP_SWAP) return try_swap(x, step, s->node, ok);

@@ -28,6 +28,10 @@ typedef struct Prover {
     size_t unmet[LIST_MAX * 2], not_drawn, not_matched;
     char problem[256];
     Draw last; /* that was drawn but does not match */
+    struct {
+        bool present[RULE_VALUES], absent[RULE_VALUES]; /* of optional operands */
+        uint64_t ops[RULE_NODES];                       /* bit i: alternative i */
+    } seen;
 } Prover;
 
 static tn_status draw(Prover *p, const Draw *d, bool *drawn) {
@@ -271,6 +275,40 @@ static tn_status say_why(Prover *p) {
     return TN_OK;
 }
 
+/* ---- what was seen ------------------------------------------------------------------------------------------- */
+
+static void note_seen(Prover *p) {
+    const Sampler *s = &p->sampler;
+    for (size_t v = 0; v < p->rule->n_values; v++)
+        *(s->value_of[v] == ABSENT ? &p->seen.absent[v] : &p->seen.present[v]) = true;
+    for (size_t k = 0; k < p->rule->n_match; k++)
+        for (size_t i = 0; i < p->rule->match[k].n_ops; i++)
+            if (p->rule->match[k].ops[i] == s->ops[k]) p->seen.ops[k] |= (uint64_t)1 << (i & 63);
+}
+
+static void say_unseen(Prover *p, const char *name, const char *what) {
+    char *unseen = p->proof->unseen;
+    size_t n = strlen(unseen), room = sizeof p->proof->unseen - n;
+    snprintf(unseen + n, room, "%s%s %s", n ? ", " : "", name, what);
+}
+
+/* Where the right side cannot be made without an operand, or of an op, the rule is never applied there. */
+static void find_unseen(Prover *p) {
+    for (size_t k = 0; k < p->rule->n_match; k++) {
+        const RuleNode *node = &p->rule->match[k];
+        for (size_t i = 0; i < node->n_operands; i++) {
+            const RuleOperand *o = &node->operands[i];
+            if (o->kind != OPERAND_VALUE || !o->optional) continue;
+            char name[80];
+            snprintf(name, sizeof name, "%%%.*s", (int)p->rule->values[o->value].n, p->rule->values[o->value].s);
+            if (!p->seen.absent[o->value]) say_unseen(p, name, "absent");
+            if (!p->seen.present[o->value]) say_unseen(p, name, "present");
+        }
+        for (size_t i = 0; i < node->n_ops && node->n_ops > 1; i++)
+            if (!(p->seen.ops[k] >> (i & 63) & 1)) say_unseen(p, node->ops[i]->name, "among the alternatives");
+    }
+}
+
 /* ---- the proof ----------------------------------------------------------------------------------------------- */
 
 static tn_status one_instance(Prover *p) {
@@ -297,8 +335,18 @@ static tn_status one_instance(Prover *p) {
     proof->instances++;
     p->telling += judgement.tells;
     proof->exact &= judgement.exact;
+    note_seen(p);
     if (judgement.difference > proof->worst) proof->worst = judgement.difference;
     return TN_OK;
+}
+
+/* Of many alternatives each gets its share. */
+enum { OF_EACH_OP = 10 };
+
+static size_t enough(const Rule *rule, size_t instances) {
+    size_t most = 0;
+    for (size_t k = 0; k < rule->n_match; k++) most = rule->match[k].n_ops > most ? rule->match[k].n_ops : most;
+    return most * OF_EACH_OP > instances ? most * OF_EACH_OP : instances;
 }
 
 static tn_status prove(Prover *p, size_t instances) {
@@ -322,7 +370,8 @@ tn_status rule_prove(Context *ctx, const Rule *rule, const ProofOptions *options
     p->as_found = options->as_found;
     tn_status status = sampler_init(&p->sampler, ctx, rule);
     if (status == TN_OK) status = matcher_new(&ctx->allocator, &rule, 1, &p->matcher);
-    if (status == TN_OK) status = prove(p, options->instances);
+    if (status == TN_OK) status = prove(p, enough(rule, options->instances));
+    if (status == TN_OK && out->outcome == PROOF_HOLDS) find_unseen(p);
     matcher_free(p->matcher);
     sampler_free(&p->sampler);
     mem_free(&ctx->allocator, p, sizeof *p);

@@ -149,7 +149,9 @@ typedef enum FillKind {
     FILL_FLOATS,
     FILL_RANGE,    /* integers from low to high */
     FILL_VARIANCE, /* not negative, down to 0 */
-    FILL_SCALE     /* powers of two */
+    FILL_SCALE,    /* powers of two */
+    FILL_HALVES,   /* twice the same along the last dimension */
+    FILL_TRIANGLE  /* a mask that hides what lies behind each row's place */
 } FillKind;
 typedef struct Fill {
     FillKind kind;
@@ -189,6 +191,7 @@ typedef struct Ask {
     bool wanted;   /* the result should have this shape, and rank if only `ranks` is set */
     Shape want;
     uint32_t ranks;
+    Slot aim; /* what conditions say of the result's sizes so far: -1 is open */
 } Ask;
 
 static inline bool slot_open(const Ask *a, int i) { return i < a->n_in && a->in[i].state == SLOT_FREE; }

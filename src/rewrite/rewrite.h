@@ -52,6 +52,8 @@ void matcher_free(Matcher *matcher); /* NULL is ignored */
 /* Modelled nanoseconds of a node whose sizes are these; unknown ones stand in as some number. */
 typedef double (*NodeCost)(void *user, const Node *node, const Shape *in, const Shape *out);
 double node_cost_plain(void *user, const Node *node, const Shape *in, const Shape *out); /* cost.c */
+/* Of all nodes of a graph, not of those nested in it; what is constant costs nothing. */
+double graph_cost(const Graph *graph);
 
 typedef struct RewriteHooks {
     NodeCost cost;       /* NULL: node_cost_plain */
@@ -78,10 +80,11 @@ typedef struct SaturateLimits {
     size_t max_nodes; /* of the graph while it holds all variants */
     int max_iterations;
     size_t max_matches; /* of one rule in one iteration */
+    uint64_t max_bytes; /* that the model may grow by meanwhile; 0: none */
     uint64_t max_ns;    /* 0: none. With one the outcome may differ from run to run */
 } SaturateLimits;
 typedef struct SaturateResult {
-    const char *stopped; /* why: "saturated", "nodes", "iterations", "time" */
+    const char *stopped; /* why: "saturated", "nodes", "iterations", "memory", "time" */
     int iterations;
     size_t nodes, applied;
     double cost_before, cost_after; /* modelled nanoseconds; equal when nothing better was found */
@@ -105,6 +108,7 @@ typedef struct Proof {
     bool exact;              /* no bit differed, NaN and infinities among the inputs included; of NaNs any will do */
     double worst;            /* the largest difference, of the scale */
     char why[640];           /* it does not hold, or cannot be proven */
+    char unseen[256];        /* it holds, but no instance had this: "%b absent, Abs for $op"; "" */
     Text counterexample;     /* .tn: the left side, small, with its inputs as presets */
 } Proof;
 

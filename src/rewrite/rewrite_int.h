@@ -119,6 +119,7 @@ struct Rule {
     size_t n_op_vars;
     int replaced[RULE_VALUES]; /* by number on the left: the number on the right; -1 */
     size_t depth;              /* nodes on the longest way down from the root */
+    bool joint;                /* nodes that are not above the root are among those matched */
     struct Step *steps;        /* in the order in which they are matched */
     size_t n_steps;
 };
@@ -147,6 +148,7 @@ typedef struct Match {
     /* Called for each match, when all are wanted instead of the first. */
     tn_status (*each)(void *user, struct Match *m);
     void *user;
+    size_t budget; /* steps that the search may take when all are wanted; what it does not reach is left out */
     Node *nodes[RULE_NODES];
     Value *values[RULE_VALUES]; /* NULL with `bound`: an optional one that is absent */
     bool bound[RULE_VALUES];
@@ -162,6 +164,8 @@ typedef struct Match {
 tn_status rule_plan(RuleSet *set, Rule *rule);
 /* Whether the rule matches with `root` as its root; `m` is filled. Predicates included. */
 tn_status rule_match(const Rule *rule, Node *root, Arena *arena, Match *m, bool *matched);
+/* drive.c. Matched nodes that go when the match is replaced, readers before what they read; at most RULE_NODES. */
+size_t match_dying(const Match *m, Node **dying);
 
 /* expr.c. What an expression is worth; never an error but TN_OUT_OF_MEMORY. */
 tn_status expr_eval(const Expr *e, Match *m, Val *out);

@@ -248,7 +248,7 @@ static bool begin_attrs(Ask *a) {
         const RuleAttr *given = rule_attr(a->rule, spec->name);
         if (given && !given_attr(a, i, given)) return false;
         if (given) continue;
-        if (spec->flags & ATTR_REQUIRED || (a->rule->all_attrs && dice_chance(&a->s->dice, 60))) a->open |= 1u << i;
+        if (spec->flags & ATTR_REQUIRED || (a->rule->all_attrs && dice_chance(&a->s->dice, 75))) a->open |= 1u << i;
     }
     return true;
 }
@@ -458,14 +458,14 @@ static void want_result(Ask *a) {
     if (v < 0) return;
     const Shape *want = wanted_shape(a->s, v, 0, &shape);
     a->ranks = a->s->wants[v].ranks;
-    Slot slot = open_slot(NULL, NULL);
-    if (guide_slot(a->s, v, &slot) && slot_shaped(&slot)) {
-        shape = shape_make(slot.rank, slot.dims);
+    a->aim = open_slot(NULL, NULL);
+    if (guide_slot(a->s, v, &a->aim) && slot_shaped(&a->aim)) {
+        shape = shape_make(a->aim.rank, a->aim.dims);
         want = &shape;
     }
     a->wanted = want != NULL;
     if (want) a->want = *want;
-    if (!want && slot.rank >= 0) a->ranks = 1u << slot.rank;
+    if (!want && a->aim.rank >= 0) a->ranks = 1u << a->aim.rank;
 }
 
 static tn_status run_piece(Sampler *s, const Piece *piece, Node *node) {
@@ -558,6 +558,7 @@ static bool draw_node(Sampler *s, int k) {
     for (size_t i = 0; i < sizeof early / sizeof *early; i++)
         if (!ask_draw_attr(a, early[i])) return false;
     if (!ask_shapes(a) || !make_leaves(a, false) || !guess_attrs(a)) return false;
+    want_result(a); /* conditions may say more, now that operands are there */
     return ask_draw_attrs(a) && make_leaves(a, true) && finish_node(a);
 }
 
@@ -585,7 +586,7 @@ static void choose_modes(Sampler *s) {
     while (fit < 6 && common[fit] <= s->knobs.max_size) fit++;
     s->n_sizes = (int)dice_int(dice, 1, 3);
     for (int i = 0; i < s->n_sizes; i++) s->sizes[i] = common[dice_int(dice, i == 0 && fit > 1, fit - 1)];
-    if (dice_chance(dice, s->knobs.plain ? 0 : 6)) s->sizes[s->n_sizes - 1] = 0;
+    if (dice_chance(dice, s->knobs.plain ? 0 : 9)) s->sizes[s->n_sizes - 1] = 0;
     int64_t roll = dice_int(dice, 0, 99);
     s->magnitude = roll < 62 ? NORMAL : roll < 70 ? SMALL : roll < 80 ? LARGE : roll < 88 ? ALL_EQUAL : MANY_ZEROS;
     s->positive = dice_chance(dice, 35);

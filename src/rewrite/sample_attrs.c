@@ -273,6 +273,7 @@ static const AttrRow rows[] = {
     {NULL, "perm", NULL, draw_perm},
     {NULL, "reduction", "none|add", NULL},
     {NULL, "reverse", "0|1", NULL},
+    {NULL, "saturate", "0|1", NULL},
     {NULL, "scale", "0.5|1|0.25", NULL},
     {NULL, "select_last_index", "0|1", NULL},
     {NULL, "size", "1|3|5", NULL},

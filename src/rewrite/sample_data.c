@@ -117,17 +117,54 @@ static bool earlier_shape(Ask *a, int i, int64_t count, uint32_t ranks) {
     return false;
 }
 
-static bool data_reshape(Ask *a, int i) {
+/* A number whose square goes into n, mostly more than 1 where there is one. */
+static int64_t some_root(Dice *dice, int64_t n) {
+    int64_t most = 1, root;
+    while ((most + 1) * (most + 1) <= n) most++;
+    root = dice_int(dice, most > 1 ? 2 : 1, most);
+    while (root > 1 && n % (root * root)) root--;
+    return root;
+}
+
+/* Of a shape that is known in part the rest, which is so many elements: two of its sizes are often the same. */
+static bool complete(Dice *dice, int64_t *dims, int rank, int64_t rest) {
+    int open[TN_MAX_RANK], n = 0;
+    for (int k = 0; k < rank; k++)
+        if (dims[k] < 0) open[n++] = k;
+    if (n == 0 || rest < 1) return n == 0 && rest == 1;
+    if (n > 1 && dice_chance(dice, 75)) {
+        int at = (int)dice_int(dice, 0, n - 2);
+        int64_t root = some_root(dice, rest);
+        dims[open[at]] = dims[open[at + 1]] = root;
+        rest /= root * root;
+        for (n -= 2; at < n; at++) open[at] = open[at + 2];
+        if (n == 0) return rest == 1;
+    }
+    for (int k = 0; k < n; k++) {
+        int64_t part = k == n - 1 ? rest : dice_int(dice, 1, rest);
+        while (rest % part) part--;
+        dims[open[k]] = part;
+        rest /= part;
+    }
+    return true;
+}
+
+/* What conditions say of the result. */
+static bool aimed_at(Ask *a, int64_t *dims, int64_t count) {
+    const Slot *aim = &a->aim;
+    int64_t known = 1;
+    if (aim->rank < 1) return false;
+    for (int k = 0; k < aim->rank; k++) {
+        dims[k] = aim->dims[k];
+        if (dims[k] >= 0) known *= dims[k];
+    }
+    return known > 0 && count % known == 0 && complete(&a->s->dice, dims, aim->rank, count / known);
+}
+
+/* Sizes that come out somehow, some of them those of the operand. */
+static void any_sizes(Ask *a, int64_t *dims, int rank, int64_t left) {
     const Slot *x = &a->in[0];
     Dice *dice = &a->s->dice;
-    int64_t dims[TN_MAX_RANK], left = count_of(x);
-    uint32_t ranks = a->ranks ? a->ranks : (2u << INSTANCE_RANK) - 1;
-    Slot wanted = {.rank = a->want.rank};
-    for (int k = 0; k < wanted.rank; k++) wanted.dims[k] = a->want.dims[k];
-    if (a->wanted && count_of(&wanted) == left) return fill_ints(a, i, wanted.dims, (size_t)wanted.rank);
-    if (dice_chance(dice, 30) && earlier_shape(a, i, left, ranks)) return true;
-    int rank = some_rank(a->s, ranks);
-    if (rank < 0 || (rank == 0 && left != 1)) return false;
     bool copies = dice_chance(dice, 60);
     for (int k = 0; k < rank; k++) {
         int64_t part = left > 0 ? dice_int(dice, 1, left) : 0;
@@ -137,6 +174,21 @@ static bool data_reshape(Ask *a, int i) {
         dims[k] = k == rank - 1 ? left : part;
         left = part > 0 ? left / part : 0;
     }
+}
+
+static bool data_reshape(Ask *a, int i) {
+    const Slot *x = &a->in[0];
+    Dice *dice = &a->s->dice;
+    int64_t dims[TN_MAX_RANK], left = count_of(x);
+    uint32_t ranks = a->ranks ? a->ranks : (2u << INSTANCE_RANK) - 1;
+    Slot wanted = {.rank = a->want.rank};
+    for (int k = 0; k < wanted.rank; k++) wanted.dims[k] = a->want.dims[k];
+    if (a->wanted && count_of(&wanted) == left) return fill_ints(a, i, wanted.dims, (size_t)wanted.rank);
+    if (dice_chance(dice, 30) && earlier_shape(a, i, left, ranks)) return true;
+    bool aimed = dice_chance(dice, 80) && aimed_at(a, dims, left);
+    int rank = aimed ? a->aim.rank : some_rank(a->s, ranks);
+    if (rank < 0 || (rank == 0 && left != 1)) return false;
+    if (!aimed) any_sizes(a, dims, rank, left);
     bool zero = count_of(x) == 0 || ask_int(a, "allowzero"); /* what 0 means there is another thing */
     for (int k = 0; k < rank && k < x->rank && !zero; k++)
         if (dims[k] == x->dims[k] && dice_chance(dice, 30)) dims[k] = 0;
@@ -152,7 +204,9 @@ static bool data_expand(Ask *a, int i) {
         return fill_ints(a, i, a->want.dims, (size_t)a->want.rank);
     for (int k = 0; k < rank; k++) {
         int64_t d = k < more ? some_size(a->s) : x->dims[k - more];
-        dims[k] = d == 1 ? some_size(a->s) : dice_chance(&a->s->dice, 15) && k >= more ? 1 : d;
+        dims[k] = d == 1 && dice_chance(&a->s->dice, 70)      ? some_size(a->s)
+                  : dice_chance(&a->s->dice, 15) && k >= more ? 1
+                                                              : d;
     }
     return fill_ints(a, i, dims, (size_t)rank);
 }
@@ -164,10 +218,16 @@ static bool data_sizes(Ask *a, int i) {
     return fill_ints(a, i, dims, (size_t)rank);
 }
 
+/* As many as the result that is wanted has, where that is possible. */
 static bool data_repeats(Ask *a, int i) {
     int64_t list[TN_MAX_RANK];
-    for (int k = 0; k < a->in[0].rank; k++) list[k] = dice_int(&a->s->dice, 1, 3);
-    return fill_ints(a, i, list, (size_t)a->in[0].rank);
+    const Slot *x = &a->in[0];
+    bool wanted = a->wanted && a->want.rank == x->rank && dice_chance(&a->s->dice, 60);
+    for (int k = 0; k < x->rank; k++) {
+        bool fits = wanted && x->dims[k] > 0 && a->want.dims[k] % x->dims[k] == 0;
+        list[k] = fits ? a->want.dims[k] / x->dims[k] : dice_int(&a->s->dice, 1, 3);
+    }
+    return fill_ints(a, i, list, (size_t)x->rank);
 }
 
 /* Which axes an operand of axes says, all when it is absent. */
@@ -326,7 +386,29 @@ static bool data_high(Ask *a, int i) {
 static bool data_no(Ask *a, int i) { return fill_number(a, i, 0); }
 static bool data_half(Ask *a, int i) { return fill_number(a, i, 0.5); }
 static bool data_few(Ask *a, int i) { return fill_number(a, i, (double)dice_int(&a->s->dice, 1, 5)); }
-static bool data_start(Ask *a, int i) { return fill_number(a, i, (double)dice_int(&a->s->dice, -3, 0)); }
+/* One number that a slot holds. */
+static bool known_number(const Ask *a, int i, double *out) {
+    const Slot *slot = &a->in[i];
+    const Tensor *t = slot->value >= 0 ? &a->s->known[slot->value] : NULL;
+    if (slot->filled && slot->fill.kind == FILL_NUMBER) *out = slot->fill.number;
+    else if (t && tensor_count(t) == 1) load_f64(out, t->dtype, t->data, t->offset, 1, 1);
+    else return false;
+    return true;
+}
+
+/* As far apart as the result that is wanted is long. */
+static bool data_limit(Ask *a, int i) {
+    double start;
+    if (a->wanted && a->want.rank == 1 && known_number(a, 0, &start))
+        return fill_number(a, i, start + (double)a->want.dims[0]);
+    return data_few(a, i);
+}
+static bool data_start(Ask *a, int i) {
+    double limit;
+    if (a->wanted && a->want.rank == 1 && known_number(a, 1, &limit))
+        return fill_number(a, i, limit - (double)a->want.dims[0]);
+    return fill_number(a, i, (double)dice_int(&a->s->dice, -3, 0));
+}
 static bool data_variance(Ask *a, int i) { return fill_kind(a, i, FILL_VARIANCE, 0, 0); }
 static bool data_scale(Ask *a, int i) { return fill_kind(a, i, FILL_SCALE, 0, 0); }
 
@@ -358,7 +440,7 @@ static const struct DataRow {
     {NULL, "indices", data_indices},
     {NULL, "position_ids", data_positions},
     {NULL, "k", data_k},
-    {NULL, "K", data_k},
+    {"TopK", "K", data_k},
     {NULL, "axis", data_axis},
     {"Clip", "min", data_low},
     {"Clip", "max", data_high},
@@ -366,7 +448,7 @@ static const struct DataRow {
     {NULL, "ratio", data_half},
     {NULL, "depth", data_few},
     {"Range", "start", data_start},
-    {"Range", "limit", data_few},
+    {"Range", "limit", data_limit},
     {"Range", "delta", data_few},
     {NULL, "input_var", data_variance},
 };
@@ -430,6 +512,7 @@ static double real_of(Sampler *s, const Slot *slot, int64_t i) {
         return dice_chance(&s->dice, 15)   ? 0
                : dice_chance(&s->dice, 20) ? 1e-6 * dice_unit(&s->dice)
                                            : fabs(some_real(s));
+    case FILL_HALVES: return some_real(s);
     case FILL_SCALE: return ldexp(1, (int)dice_int(&s->dice, -4, 1));
     default: return dice_unit(&s->dice);
     }
@@ -448,12 +531,26 @@ static bool all_equal(const Sampler *s, const Slot *slot) {
     return !slot->filled && ((s->magnitude == ALL_EQUAL && !slot->number) || slot->number);
 }
 
+/* What depends on the place. */
+static void arrange(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {
+    int64_t columns = slot->rank > 0 ? slot->dims[slot->rank - 1] : 1,
+            rows = slot->rank > 1 ? slot->dims[slot->rank - 2] : 1;
+    double low = dice_chance(&s->dice, 50) ? -INFINITY : -1e30;
+    for (int64_t i = 0; i < n; i++) {
+        double x = i % columns > i / columns % rows ? low : 0;
+        int64_t from = i % columns >= columns / 2 ? i - columns / 2 : i;
+        if (slot->fill.kind == FILL_HALVES) load_f64(&x, t->dtype, t->data, from, 1, 1);
+        store_f64(t->dtype, t->data, i, 1, &x, 1);
+    }
+}
+
 static void fill_reals(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {
     double x = 0;
     for (int64_t i = 0; i < n; i++) {
         if (i == 0 || !all_equal(s, slot)) x = real_of(s, slot, i);
         store_f64(t->dtype, t->data, i, 1, &x, 1);
     }
+    if (slot->filled && slot->fill.kind >= FILL_HALVES) arrange(s, slot, t, n);
 }
 
 static void fill_wholes(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {

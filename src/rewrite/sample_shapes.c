@@ -109,7 +109,7 @@ static void grow(Broadcast *b, int carrier, bool any) {
     bool fits = ranks >> (b->rank + b->tail) & 1;
     int rank = any && fits && dice_chance(&s->dice, 85) ? b->rank : some_rank(s, ranks) - b->tail;
     for (int k = 0; k < b->rank; k++)
-        if (b->dims[k] == 1 && dice_chance(&s->dice, 30)) b->dims[k] = some_size(s), b->grown = true;
+        if (b->dims[k] == 1 && dice_chance(&s->dice, s->symbols ? 60 : 30)) b->dims[k] = some_size(s), b->grown = true;
     for (; b->rank < rank; b->rank++) b->dims[b->rank] = some_size(s), b->grown = true;
 }
 
@@ -434,7 +434,7 @@ static int64_t from_end(const Slot *slot, int i) {
 }
 
 static bool shapes_vector(Ask *a) {
-    int v = a->in[0].state == SLOT_FREE ? 0 : 1;
+    int v = a->in[0].state != SLOT_FREE ? 1 : a->in[1].state != SLOT_FREE ? 0 : (int)dice_int(&a->s->dice, 0, 1);
     if (a->in[v].state != SLOT_FREE || a->in[v].rank >= 0) return false;
     const Slot *other = &a->in[1 - v];
     int64_t k = !slot_shaped(other) ? some_size(a->s) : from_end(other, v == 0 && other->rank > 1 ? 1 : 0);
@@ -446,7 +446,7 @@ static bool shapes_vector(Ask *a) {
 static bool shapes_matmul(Ask *a) {
     bool ta = turned(a, "transA"), tb = turned(a, "transB");
     Slot *x = &a->in[0], *y = &a->in[1];
-    if (dice_chance(&a->s->dice, a->s->knobs.plain ? 0 : 10) && (ranks_of(a, 0) | ranks_of(a, 1)) & 2)
+    if (dice_chance(&a->s->dice, a->s->knobs.plain ? 0 : 14) && (ranks_of(a, 0) | ranks_of(a, 1)) & 2)
         return shapes_vector(a);
     if ((x->state == SLOT_KNOWN && x->rank < 2) || (y->state == SLOT_KNOWN && y->rank < 2)) return true;
     int64_t k = from_end(x, ta ? 1 : 0), l = from_end(y, tb ? 0 : 1), m = from_end(x, ta ? 0 : 1),
@@ -546,6 +546,18 @@ static bool shapes_any(Ask *a) {
 /* Only the first: the contents of the others decide their sizes. */
 static bool shapes_first(Ask *a) { return any_shape(a, 0); }
 
+/* Sizes that can be taken apart are better. */
+static bool shapes_reshape(Ask *a) {
+    const Slot before = a->in[0];
+    Slot *x = &a->in[0];
+    if (!any_shape(a, 0)) return false;
+    bool fresh = before.state == SLOT_FREE && !before.filled && x->rank > 0 && !a->wanted;
+    if (!fresh || !dice_chance(&a->s->dice, 40)) return true;
+    int at = (int)dice_int(&a->s->dice, 0, x->rank - 1);
+    if (before.dims[at] < 0 && before.from_end[x->rank - 1 - at] < 0) x->dims[at] *= 4;
+    return true;
+}
+
 /* The scale is one number, or one for each slice of the axis. */
 static bool shapes_quantise(Ask *a) {
     if (!any_shape(a, 0)) return false;
@@ -589,6 +601,44 @@ static bool shapes_gather_elements(Ask *a) {
     return true;
 }
 
+/* Now and then only the first elements of each head are turned. */
+static bool turn_part(Ask *a) {
+    const Slot *x = &a->in[0];
+    if (!ask_is_open(a, "rotary_embedding_dim") || x->rank != 4 || x->dims[3] < 2) return true;
+    int64_t half = dice_int(&a->s->dice, 1, x->dims[3] / 2), dims[3] = {x->dims[0], x->dims[2], half};
+    tn_status status = ask_set(a, &(Attr){.name = STR("rotary_embedding_dim"), .kind = ATTR_INT, .i = 2 * half});
+    if (status != TN_OK) a->s->failed = status;
+    for (int i = 1; i < 3; i++)
+        if (slot_open(a, i) && a->in[i].rank < 0) slot_set(&a->in[i], 3, dims);
+    return status == TN_OK;
+}
+
+/* Tables of all positions, or of those at hand. */
+static bool shapes_rotary(Ask *a) {
+    bool part = !slot_there(a, 3) && dice_chance(&a->s->dice, 40);
+    if (part && any_shape(a, 0) && turn_part(a) && a->in[1].rank == 3) return a->in[2].rank == 3;
+    return follow_letters(a, slot_there(a, 3) ? "b,h,s,2*d;m,d;m,d;b,s" : "b,h,s,2*d;b,s,d;b,s,d");
+}
+
+/* Heads by themselves, or one behind the other, which needs their number. */
+static bool shapes_attention(Ask *a) {
+    static const char *const attrs[] = {"q_num_heads", "kv_num_heads"};
+    bool ranked = false, flat = false;
+    for (int i = 0; i < 3 && i < a->n_in; i++) {
+        ranked |= a->in[i].rank >= 0;
+        flat |= a->in[i].rank == 3;
+    }
+    if (!flat && (ranked || dice_chance(&a->s->dice, 75)))
+        return follow_letters(a, "b,q,s,d;b,q,t,d;b,q,t,v;s,t;b,q,p,d;b,q,p,v->b,q,s,v");
+    int64_t heads = dice_int(&a->s->dice, 1, 3);
+    for (int i = 0; i < 2; i++) {
+        if (!ask_is_open(a, attrs[i])) continue;
+        tn_status status = ask_set(a, &(Attr){.name = str_of(attrs[i]), .kind = ATTR_INT, .i = heads});
+        if (status != TN_OK) a->s->failed = status;
+    }
+    return follow_letters(a, "b,s,q*d;b,t,q*d;b,t,q*v;s,t;b,q,p,d;b,q,p,v->b,s,q*v");
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------- */
 
 typedef struct ShapeRow {
@@ -602,7 +652,7 @@ typedef struct ShapeRow {
 #define RANKS(from, to) (((2u << (to)) - 1) & (~0u << (from)))
 
 static const ShapeRow rows[] = {
-    {"Attention", "b,q,s,d;b,q,t,d;b,q,t,v;s,t;b,q,p,d;b,q,p,v->b,q,s,v", NULL, true, 0},
+    {"Attention", NULL, shapes_attention, true, RANKS(3, 4)},
     {"AveragePool", "n,c,S+", NULL, true, 0},
     {"BatchNormalization", "n,c,S*;c;c;c;c", NULL, true, 0},
     {"BiasGelu", "S*,c;c", NULL, true, 0},
@@ -653,9 +703,9 @@ static const ShapeRow rows[] = {
     {"QuickGelu", NULL, shapes_any, true, 0},
     {"RMSNormalization", NULL, shapes_layer_norm, true, RANKS(1, 6)},
     {"Range", ";;", NULL, false, 0},
-    {"Reshape", NULL, shapes_first, false, 0},
+    {"Reshape", NULL, shapes_reshape, false, 0},
     {"Resize", NULL, shapes_first, true, RANKS(2, 5)},
-    {"RotaryEmbedding", "b,h,s,2*d;m,d;m,d;b,s", NULL, true, 0},
+    {"RotaryEmbedding", NULL, shapes_rotary, true, RANKS(4, 4)},
     {"SimplifiedLayerNormalization", NULL, shapes_layer_norm, true, RANKS(1, 6)},
     {"SkipLayerNormalization", "b,s,h;b,s,h;h;h;h", NULL, true, 0},
     {"SkipSimplifiedLayerNormalization", "b,s,h;b,s,h;h;h", NULL, true, 0},

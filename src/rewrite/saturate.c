@@ -229,7 +229,10 @@ static tn_status note_unions(Saturation *s, const Match *m) {
 static tn_status on_match(void *user, Match *m) {
     Saturation *s = user;
     bool ok;
-    if (s->n_matches >= s->limits->max_matches || s->nodes.len >= s->limits->max_nodes) return TN_OK;
+    if (s->n_matches >= s->limits->max_matches || s->nodes.len >= s->limits->max_nodes) {
+        m->budget = 0;
+        return TN_OK;
+    }
     s->n_matches++;
     TRY(rule_build(m, &s->built, &ok));
     if (!ok) return TN_OK;
@@ -237,15 +240,24 @@ static tn_status on_match(void *user, Match *m) {
     return note_unions(s, m);
 }
 
+/* Patterns of nodes that only share operands are there in very many ways once variants of these are, so they are looked
+   for in the first iteration only; and no search takes more steps than some. */
+enum { JOINT_ITERATIONS = 1, STEPS = 2048 };
+
+static bool may_match(const Saturation *s, const Rule *rule) {
+    return !rule->joint || s->result->iterations <= JOINT_ITERATIONS;
+}
+
 static tn_status match_root(Saturation *s, Node *root, const Entry *e) {
     bool matched;
-    s->match = (Match){.classes = &s->classes, .unordered = true, .each = on_match, .user = s};
+    s->match = (Match){.classes = &s->classes, .unordered = true, .each = on_match, .user = s, .budget = STEPS};
     arena_reset(&s->arena);
     return rule_match(e->rule, root, &s->arena, &s->match, &matched);
 }
 
 static bool is_over(const Saturation *s) {
     if (s->nodes.len >= s->limits->max_nodes) s->result->stopped = "nodes";
+    if (s->most_used && s->graph->model->arena.used > s->most_used) s->result->stopped = "memory";
     if (s->deadline && now_ns() >= s->deadline) s->result->stopped = "time";
     return s->result->stopped != NULL;
 }
@@ -258,7 +270,8 @@ static tn_status iterate(Saturation *s) {
         Node *root = s->nodes.data[i];
         if (!root || !node_is_placed(root)) continue;
         s->n_matches = 0;
-        for (const Entry *e = matcher_rules(s->matcher, root->op); e; e = e->next) TRY(match_root(s, root, e));
+        for (const Entry *e = matcher_rules(s->matcher, root->op); e; e = e->next)
+            if (may_match(s, e->rule)) TRY(match_root(s, root, e));
     }
     for (size_t i = 0; i + 1 < s->unions.len; i += 2)
         class_union(&s->classes, s->unions.data[i]->id, s->unions.data[i + 1]->id);
@@ -281,8 +294,12 @@ static tn_status saturate(Saturation *s) {
     TRY(close_classes(s));
     while (!is_over(s)) {
         size_t nodes = s->nodes.len, classes = count_classes(s);
-        if (s->result->iterations++ >= s->limits->max_iterations) s->result->stopped = "iterations";
-        else TRY(iterate(s));
+        if (s->result->iterations >= s->limits->max_iterations) {
+            s->result->stopped = "iterations";
+            break;
+        }
+        s->result->iterations++;
+        TRY(iterate(s));
         if (!s->result->stopped && s->nodes.len == nodes && count_classes(s) == classes)
             s->result->stopped = "saturated";
     }
@@ -295,6 +312,7 @@ tn_status saturate_graph(const Matcher *matcher, Graph *graph, const RewriteHook
     const Allocator *a = &graph->model->ctx->allocator;
     Saturation *s = mem_alloc(a, sizeof *s, alignof(Saturation));
     if (!s) return TN_OUT_OF_MEMORY;
+    uint64_t structure = graph->model->structure_edits, state = graph->model->state_edits;
     *result = (SaturateResult){.stopped = NULL};
     s->matcher = matcher;
     s->graph = graph;
@@ -302,11 +320,16 @@ tn_status saturate_graph(const Matcher *matcher, Graph *graph, const RewriteHook
     s->limits = limits;
     s->result = result;
     s->allocator = a;
+    s->most_used = limits->max_bytes ? graph->model->arena.used + limits->max_bytes : 0;
     s->deadline = limits->max_ns ? now_ns() + limits->max_ns : 0;
     arena_init(&s->arena, a);
     tn_status status = classes_grow(s);
     if (status == TN_OK) status = saturate(s);
     if (status == TN_OK) status = saturation_extract(s);
+    if (status == TN_OK && !result->changed) { /* what was tried and thrown away is no change */
+        graph->model->structure_edits = structure;
+        graph->model->state_edits = state;
+    }
     arena_free(&s->arena);
     vec_free(a, &s->nodes);
     vec_free(a, &s->unions);

@@ -22,6 +22,7 @@ typedef struct Saturation {
     size_t n_own;
     VEC(Value *) unions; /* pairs found equal in this iteration */
     uint64_t deadline;
+    size_t most_used; /* of the model's arena; 0: no limit */
     size_t n_matches; /* of the rule at hand */
 } Saturation;
 

@@ -18,6 +18,7 @@ typedef struct Fault {
     uint64_t number, first_change, n_changes, change;
     Verdict verdict;
     const char *value, *node, *op;
+    const char *by; /* the change, as the pass describes it */
     tn_difference diff;
 } Fault;
 
@@ -113,6 +114,7 @@ static tn_status note_fault(Checker *c, const PassManager *m, const PassRecord *
                        .value = keep(c, spot.value),
                        .node = keep(c, name_of(spot.node).n ? name_of(spot.node) : name_of(spot.was)),
                        .op = keep_text(c, &op),
+                       .by = "",
                        .diff = spot.diff};
     return TN_OK;
 }
@@ -213,14 +215,30 @@ static tn_status find_change(Checker *c, uint64_t max_changes) {
     return halve(c, true, f->number, f->first_change - 1, f->first_change - 1 + f->n_changes, &f->change);
 }
 
+static const PassRecord *record_of(const Trial *t, uint64_t number) {
+    for (size_t i = 0; i < t->manager.records.len; i++)
+        if (t->manager.records.data[i].number == number) return &t->manager.records.data[i];
+    return NULL;
+}
+
+/* Which rule, say: of the run that ends with the change. */
+static tn_status describe_change(Checker *c) {
+    Fault *f = &c->fault;
+    Trial t;
+    if (!f->change) return TN_OK;
+    TRY(try_limits(c, f->number, f->change, &t));
+    const PassRecord *record = record_of(&t, f->number);
+    if (record) f->by = keep(c, str_of(record->last_change));
+    trial_free(&t);
+    return TN_OK;
+}
+
 static tn_status find_pass(Checker *c, uint64_t first, uint64_t max_changes) {
     Trial before, after;
     TRY(try_limits(c, first - 1, max_changes, &before));
     tn_status status = try_limits(c, first, max_changes, &after);
     if (status == TN_OK) {
-        const PassRecord *record = NULL;
-        for (size_t i = 0; i < after.manager.records.len; i++)
-            if (after.manager.records.data[i].number == first) record = &after.manager.records.data[i];
+        const PassRecord *record = record_of(&after, first);
         c->before = before.model;
         status = record ? note_fault(c, &after.manager, record, after.model, &after.verdict)
                         : fail(TN_INTERNAL, "pass number %llu did not run again", (unsigned long long)first);
@@ -243,7 +261,22 @@ static tn_status bisect(Checker *c) {
     if (right) return TN_OK;
     TRY(halve(c, false, max_changes, 0, c->n_passes, &first));
     TRY(find_pass(c, first, max_changes));
-    return find_change(c, max_changes);
+    TRY(find_change(c, max_changes));
+    return describe_change(c);
+}
+
+/* Where each pass was looked at, the change is only to be described. */
+static tn_status find_who(Checker *c) {
+    c->plan.setup.instruments = NULL;
+    uint64_t max_passes = c->plan.setup.max_passes, max_changes = c->plan.setup.max_changes;
+    double worst = c->worst;
+    if (c->fault.found) TRY(find_change(c, max_changes));
+    TRY(describe_change(c));
+    c->fault.change = 0;
+    c->worst = worst;
+    c->plan.setup.max_passes = max_passes;
+    c->plan.setup.max_changes = max_changes;
+    return TN_OK;
 }
 
 /* ---- the result ---------------------------------------------------------------------------------------------- */
@@ -268,6 +301,7 @@ static const char *describe(Checker *c) {
     if (f->found) {
         text_printf(&text, "pass \"%s\", number %llu, changed the answer", f->pass, (unsigned long long)f->number);
         if (f->change) text_printf(&text, " with change %llu", (unsigned long long)f->change);
+        if (*f->by) text_printf(&text, " by %s", f->by);
         describe_difference(c, &text);
     } else {
         text_printf(&text, "no pass changed an answer (%llu passes, worst difference %.2g of the scale)",
@@ -290,6 +324,7 @@ static void fill_info(Checker *c) {
                                       .value = f->found ? f->value : "",
                                       .node = f->found ? f->node : "",
                                       .op = f->found ? f->op : "",
+                                      .by = f->found ? f->by : "",
                                       .largest = f->diff.largest,
                                       .scale = f->diff.scale,
                                       .worst = c->worst,
@@ -309,6 +344,7 @@ static tn_status check(Checker *c, const tn_pass_settings *settings, const tn_te
     TRY(pass_plan_init(&c->plan, &c->model->ctx->allocator, settings));
     TRY(oracle_init(&c->oracle, c->model, c->options, inputs));
     TRY(c->options->bisect ? bisect(c) : check_each(c));
+    if (!c->options->bisect) TRY(find_who(c));
     fill_info(c);
     return c->out_of_memory ? TN_OUT_OF_MEMORY : write_reproducer(c);
 }

@@ -130,6 +130,7 @@ static bool tell(const tn_prove_options *o, const RuleSet *set, const Rule *rule
                           .exact = proof->exact,
                           .worst = proof->worst,
                           .why = proof->why,
+                          .unseen = proof->unseen,
                           .counterexample = proof->counterexample.s ? proof->counterexample.s : ""};
     describe(set, rule, &told.rule);
     return !o->done || o->done(o->user, &told);

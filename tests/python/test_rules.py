@@ -28,6 +28,29 @@ rule forgets_the_bias
   write
     %y = Conv(%x, Mul(%w, %s), %b) {*%c}
 """
+PLANTED = """rule double_of_neg
+  match
+    %a = Neg(%x)
+    %b = Neg(%a)
+  write
+    %b = %x
+
+rule forgets_relu
+  match
+    %a = Relu(%x)
+    %y = Tanh(%a)
+  write
+    %y = Tanh(%x)
+"""
+PLANTED_MODEL = """tn 1
+graph @g(%x: f32[2,3]) -> (%z) {
+  %a = Neg(%x)
+  %b = Neg(%a)
+  %c = Relu(%b)
+  %y = Tanh(%c) loc "bend"
+  %z = Exp(%y)
+}
+"""
 MODEL = """tn 1
 graph @g(%x: f32[2]) -> (%y) {
   %a = Neg(%x)
@@ -105,6 +128,20 @@ def wrong_rules_are_refused():
     check("a proof of it fails", done.returncode == 1 and json.loads(done.stdout)[0]["outcome"] == "refuted", done.stdout)
 
 
+def planted_rules_are_named():
+    rules, model = write("planted.rules", PLANTED), write("planted.tn", PLANTED_MODEL)
+    for options in ([], ["--bisect"]):
+        done = tenon("check", model, "--rules", rules, "--unproven", "--json", *options)
+        check(f"a wrong rule is found {options}", done.returncode == 1, done.stdout, done.stderr)
+        fault = json.loads(done.stdout)["checks"][0]
+        check(f"by name {options}", fault["by"] == 'rule forgets_relu at node "bend" (Tanh)', fault)
+        check(f"with the value {options}", fault["value"] == "y" and fault["op"] == "Tanh", fault)
+    done = tenon("check", model, "--rules", rules, "--unproven")
+    check("and printed", "  by     rule forgets_relu" in done.stdout, done.stdout)
+    done = tenon("check", model, "--rules", write("right.rules", PLANTED.split("\n\n")[0] + "\n"), "--unproven")
+    check("a right one is not blamed", done.returncode == 0, done.stdout)
+
+
 def what_is_no_rule_is_located():
     rules = write("no.rules", "rule r\n  match\n    %y = Relu(%x)\n  write\n    %y = Rely(%x)\n")
     for arguments in (["rules"], ["opt", write("model.tn", MODEL)]):
@@ -126,7 +163,7 @@ def what_is_no_rule_is_located():
 def main():
     if not os.path.exists(TENON):
         sys.exit(f"{TENON} is not there: build first")
-    for test in (all_rules_hold, proofs_repeat, good_rules_are_used, wrong_rules_are_refused, what_is_no_rule_is_located):
+    for test in (all_rules_hold, proofs_repeat, good_rules_are_used, wrong_rules_are_refused, planted_rules_are_named, what_is_no_rule_is_located):
         test()
     print("ok" if not failures else f"{len(failures)} failures")
     return bool(failures)
