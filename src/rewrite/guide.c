@@ -494,9 +494,10 @@ static void aim_at_bound(Hole *h, const Expr *e) {
     Val bound;
     if (evaluate(h->s, e->args[left ? 1 : 0], &bound) != TN_OK || !is_number(&bound)) return;
     bool below = (e->op == '<' || e->op == 'l') == left;
-    int64_t step = dice_int(&h->s->dice, e->op == '<' || e->op == '>' ? 1 : 0, 2);
-    Val want = bound.kind == V_FLOAT ? of_float(bound.f + (below ? -0.5 : 0.5) * (double)step)
-                                     : of_int(bound.i + (below ? -step : step));
+    int64_t step = dice_int(&h->s->dice, e->op == '<' || e->op == '>' ? 1 : 0, 2), next;
+    if (below) step = -step;
+    if (__builtin_add_overflow(bound.i, step, &next)) next = bound.i; /* no number is beyond */
+    Val want = bound.kind == V_FLOAT ? of_float(bound.f + 0.5 * (double)step) : of_int(next);
     solve(h, e->args[left ? 0 : 1], &want);
 }
 
