@@ -359,9 +359,21 @@ static bool is_understood(const Match *m) {
     return true;
 }
 
+/* An operand of the rule may be one of its results, when a node reads it twice over: what is new would wait for itself. */
+static bool reads_replaced(const Builder *b) {
+    const Rule *r = b->m->rule;
+    for (size_t k = 0; k < b->out->n; k++)
+        for (uint32_t j = 0; j < b->out->nodes[k]->n_operands; j++)
+            for (size_t i = 0; i < r->n_values; i++)
+                if (r->replaced[i] >= 0 && b->out->nodes[k]->operands[j].value == b->m->values[i] && b->m->values[i])
+                    return true;
+    return false;
+}
+
 static tn_status build(Builder *b) {
     b->ok = is_understood(b->m);
     for (size_t i = 0; i < b->m->rule->n_write && b->ok; i++) TRY(make_node(b, &b->m->rule->write[i]));
+    b->ok = b->ok && !reads_replaced(b);
     return b->ok ? check_types(b) : TN_OK;
 }
 
