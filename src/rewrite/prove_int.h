@@ -150,6 +150,9 @@ typedef enum FillKind {
     FILL_RANGE,    /* integers from low to high */
     FILL_VARIANCE, /* not negative, down to 0 */
     FILL_SCALE,    /* powers of two */
+    FILL_HOLES,    /* some of them NaN */
+    FILL_MASK,     /* some of them -inf, but not the first of a row */
+    FILL_ROWS,     /* a mask of which whole rows may be -inf */
     FILL_HALVES,   /* twice the same along the last dimension */
     FILL_TRIANGLE  /* a mask that hides what lies behind each row's place */
 } FillKind;

@@ -412,6 +412,28 @@ static bool data_start(Ask *a, int i) {
 static bool data_variance(Ask *a, int i) { return fill_kind(a, i, FILL_VARIANCE, 0, 0); }
 static bool data_scale(Ask *a, int i) { return fill_kind(a, i, FILL_SCALE, 0, 0); }
 
+static bool data_holes(Ask *a, int i) { return fill_kind(a, i, FILL_HOLES, 0, 0); }
+
+/* Of the left side, the node that reads a value as operand 0; NULL: none, or it is another op. */
+static const RuleNode *reader(const Sampler *s, int value, const char *op) {
+    for (size_t k = 0; k < s->rule->n_match; k++) {
+        const RuleNode *node = &s->rule->match[k];
+        bool reads = node->n_operands && node->operands[0].kind == OPERAND_VALUE && node->operands[0].value == value;
+        if (reads && strcmp(s->ops[k]->name, op) == 0) return node;
+    }
+    return NULL;
+}
+
+/* What is added to scores of attention hides some of them; all of a row where that is guarded against. */
+static bool data_mask(Ask *a, int i) {
+    const RuleNode *softmax = i == 1 ? reader(a->s, a->rule->results[0], "Softmax") : NULL;
+    if (!softmax || !dtype_is_float(a->in[i].dtype)) return true;
+    bool guarded = reader(a->s, softmax->results[0], "IsNaN"),
+         weights = guarded || reader(a->s, softmax->results[0], "MatMul");
+    if (!weights || !slot_shaped(&a->in[i]) || !dice_chance(&a->s->dice, 50)) return true;
+    return fill_kind(a, i, guarded ? FILL_ROWS : FILL_MASK, dice_int(&a->s->dice, 0, 2), 0);
+}
+
 static bool data_zero_point(Ask *a, int i) {
     bool is_signed = dtype_is_signed_int(a->in[i].dtype);
     return fill_kind(a, i, FILL_RANGE, is_signed ? -3 : 0, a->in[i].dtype == TN_I32 ? 0 : 5);
@@ -423,6 +445,8 @@ static const struct DataRow {
     const char *op, *operand; /* op NULL: of any */
     bool (*draw)(Ask *a, int i);
 } rows[] = {
+    {"Add", "B", data_mask},
+    {"IsNaN", "X", data_holes},
     {NULL, "axes", data_axes},
     {"Reshape", "shape", data_reshape},
     {"Expand", "shape", data_expand},
@@ -500,6 +524,12 @@ static double some_number(Sampler *s) {
     return (double)(float)some_real(s);
 }
 
+static double masked_real(Sampler *s, const Slot *slot, int64_t i) {
+    int64_t columns = slot->rank > 0 ? max_i64(1, slot->dims[slot->rank - 1]) : 1;
+    bool row = slot->fill.kind == FILL_ROWS && (i / columns + slot->fill.low) % 3 == 0;
+    return row || (i % columns && dice_chance(&s->dice, 30)) ? -INFINITY : some_real(s);
+}
+
 static double real_of(Sampler *s, const Slot *slot, int64_t i) {
     const Fill *f = &slot->fill;
     if (!slot->filled) return slot->number ? some_number(s) : some_real(s);
@@ -514,6 +544,9 @@ static double real_of(Sampler *s, const Slot *slot, int64_t i) {
                                            : fabs(some_real(s));
     case FILL_HALVES: return some_real(s);
     case FILL_SCALE: return ldexp(1, (int)dice_int(&s->dice, -4, 1));
+    case FILL_HOLES: return dice_chance(&s->dice, 20) ? NAN : some_real(s);
+    case FILL_MASK:
+    case FILL_ROWS: return masked_real(s, slot, i);
     default: return dice_unit(&s->dice);
     }
 }

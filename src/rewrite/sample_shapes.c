@@ -620,7 +620,7 @@ static bool shapes_rotary(Ask *a) {
     return follow_letters(a, slot_there(a, 3) ? "b,h,s,2*d;m,d;m,d;b,s" : "b,h,s,2*d;b,s,d;b,s,d");
 }
 
-/* Heads by themselves, or one behind the other, which needs their number. */
+/* Heads by themselves, or one behind the other, which needs their number. Several of the queries' may share one of keys. */
 static bool shapes_attention(Ask *a) {
     static const char *const attrs[] = {"q_num_heads", "kv_num_heads"};
     bool ranked = false, flat = false;
@@ -628,15 +628,19 @@ static bool shapes_attention(Ask *a) {
         ranked |= a->in[i].rank >= 0;
         flat |= a->in[i].rank == 3;
     }
+    bool shared = dice_chance(&a->s->dice, a->s->knobs.plain ? 10 : 40);
     if (!flat && (ranked || dice_chance(&a->s->dice, 75)))
-        return follow_letters(a, "b,q,s,d;b,q,t,d;b,q,t,v;s,t;b,q,p,d;b,q,p,v->b,q,s,v");
-    int64_t heads = dice_int(&a->s->dice, 1, 3);
+        return follow_letters(a, shared ? "b,g*h,s,d;b,h,t,d;b,h,t,v;s,t;b,h,p,d;b,h,p,v->b,g*h,s,v"
+                                        : "b,q,s,d;b,q,t,d;b,q,t,v;s,t;b,q,p,d;b,q,p,v->b,q,s,v");
+    int64_t heads[2] = {dice_int(&a->s->dice, 1, 3), 0};
+    heads[1] = heads[0];
+    if (shared) heads[0] *= dice_int(&a->s->dice, 1, 3);
     for (int i = 0; i < 2; i++) {
         if (!ask_is_open(a, attrs[i])) continue;
-        tn_status status = ask_set(a, &(Attr){.name = str_of(attrs[i]), .kind = ATTR_INT, .i = heads});
+        tn_status status = ask_set(a, &(Attr){.name = str_of(attrs[i]), .kind = ATTR_INT, .i = heads[i]});
         if (status != TN_OK) a->s->failed = status;
     }
-    return follow_letters(a, "b,s,q*d;b,t,q*d;b,t,q*v;s,t;b,q,p,d;b,q,p,v->b,s,q*v");
+    return follow_letters(a, "b,s,q*d;b,t,h*d;b,t,h*v;s,t;b,h,p,d;b,h,p,v->b,s,q*v");
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------------- */
