@@ -24,7 +24,6 @@ tn_status model_clone(const Model *model, Model **out) {
     tn_status status = copy_model_shell(&c);
     if (status == TN_OK) status = copy_graph(&c, model->main, copy->main);
     copier_free(&c);
-    if (status == TN_OK && model->inferred_edits == model_edits(model)) copy->inferred_edits = model_edits(copy);
     if (status == TN_OK) *out = copy;
     else model_free(copy);
     return status;

@@ -302,7 +302,6 @@ struct Model {
     /* How often the functions below changed something. Equal numbers: nothing changed in between. */
     uint64_t structure_edits; /* nodes, operands, inputs, outputs */
     uint64_t state_edits;     /* attributes, types, names */
-    uint64_t inferred_edits;  /* what they came to when types were last found */
 };
 static inline uint64_t model_edits(const Model *m) { return m->structure_edits + m->state_edits; }
 
@@ -489,6 +488,12 @@ struct OpSchema {
     double (*flops)(const Node *node, const Shape *in, const Shape *out);
 };
 
+/* Whether the node's op is that one of ONNX's own domain. */
+static inline bool node_is_onnx(const Node *n, const char *name) {
+    return !n->op->domain && strcmp(n->op->name, name) == 0;
+}
+/* Of a tensor whose rank is known; else, and for NULL, -1. */
+static inline int value_rank(const Value *v) { return v && v->type->kind == TYPE_TENSOR ? v->type->shape.rank : -1; }
 /* Whether nodes of the graph must not read values of the graphs around it. */
 static inline bool graph_is_closed(const Graph *g) { return g->owner && g->owner->op->flags & OP_CLOSED; }
 

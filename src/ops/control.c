@@ -170,24 +170,22 @@ static tn_status bind_sequence_map(const Node *node, Model *model, const InferVa
     return TN_OK;
 }
 
-static bool is_op(const Node *node, const char *name) { return !node->op->domain && strcmp(node->op->name, name) == 0; }
-
 int control_carried(const Node *node, int *in, int *out) {
     int64_t n = 0;
-    *in = is_op(node, "Loop") ? 2 : 0;
-    *out = is_op(node, "Loop") ? 1 : 0;
-    if (is_op(node, "Loop")) n = (int64_t)node->n_operands - 2;
-    if (is_op(node, "Scan"))
+    *in = node_is_onnx(node, "Loop") ? 2 : 0;
+    *out = node_is_onnx(node, "Loop") ? 1 : 0;
+    if (node_is_onnx(node, "Loop")) n = (int64_t)node->n_operands - 2;
+    if (node_is_onnx(node, "Scan"))
         n = (int64_t)node->n_operands - min_i64(max_i64(attr_int(node, "num_scan_inputs"), 0), node->n_operands);
     return (int)max_i64(n, 0);
 }
 
-bool control_is_loop(const Node *node) { return node && is_op(node, "Loop"); }
+bool control_is_loop(const Node *node) { return node && node_is_onnx(node, "Loop"); }
 
 void control_forget_slices(const Node *node, InferValue *out) {
     int in, first;
-    bool scan = is_op(node, "Scan");
-    if (!scan && !is_op(node, "Loop")) return;
+    bool scan = node_is_onnx(node, "Scan");
+    if (!scan && !node_is_onnx(node, "Loop")) return;
     int n = control_carried(node, &in, &first);
     IntList axes = scan ? attr_ints(node, "scan_output_axes") : (IntList){0};
     for (int i = n; i < (int)node->n_results; i++) {
@@ -215,10 +213,10 @@ static tn_status bind_fused(const Node *node, Model *model, const InferValue *in
 
 tn_status control_bind_body(const Node *node, Model *model, const InferValue *in, Graph *body, bool sizes_stay) {
     tn_status status = TN_OK;
-    if (is_op(node, "Loop")) status = bind_loop(node, model, in, body, sizes_stay);
-    if (is_op(node, "SequenceMap")) status = bind_sequence_map(node, model, in, body);
+    if (node_is_onnx(node, "Loop")) status = bind_loop(node, model, in, body, sizes_stay);
+    if (node_is_onnx(node, "SequenceMap")) status = bind_sequence_map(node, model, in, body);
     if (node_is_fused(node)) status = bind_fused(node, model, in, body);
-    if (is_op(node, "Scan")) status = bind_scan(node, model, in, body, sizes_stay);
+    if (node_is_onnx(node, "Scan")) status = bind_scan(node, model, in, body, sizes_stay);
     if (status != TN_OK) diag_set_node(node->loc.n ? node->loc.s : "", node->op->name);
     return status;
 }

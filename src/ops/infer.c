@@ -451,7 +451,6 @@ tn_status infer_model(Model *model) {
     w->values = arena_array(&w->arena, InferValue, model->n_values + 1);
     tn_status status = w->values ? walk_graphs(w) : TN_OUT_OF_MEMORY;
     if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
-    if (status == TN_OK) model->inferred_edits = model_edits(model);
     walker_free(w);
     return status;
 }
@@ -576,7 +575,6 @@ tn_status infer_from_inputs(Model *model) {
     if (!w) return TN_OUT_OF_MEMORY;
     tn_status status = walk_for_facts(w, true);
     if (status != TN_OK && model->file.n) diag_set_file(model->file.s);
-    if (status == TN_OK) model->inferred_edits = model_edits(model);
     walker_free(w);
     return status;
 }

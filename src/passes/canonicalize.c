@@ -26,10 +26,6 @@ static bool may_change(Tidy *t) {
     return !t->stopped;
 }
 
-static int rank_of(const Value *value) {
-    return value && value->type->kind == TYPE_TENSOR ? value->type->shape.rank : -1;
-}
-
 /* ---- operands ------------------------------------------------------------------------------------------------ */
 
 static tn_status constant_second(Tidy *t, Node *node) {
@@ -115,7 +111,8 @@ static tn_status window_lists(Tidy *t, Node *node) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const Attr *a = node_attr(node, str_of(lists[i].name));
         if (!a || a->kind != ATTR_INTS || !all_are((IntList){a->ints, a->n}, lists[i].usual)) continue;
-        if (a->n != (size_t)(rank_of(node_operand(node, 0)) - 2) * (lists[i].usual ? 1 : 2) || !may_change(t)) continue;
+        if (a->n != (size_t)(value_rank(node_operand(node, 0)) - 2) * (lists[i].usual ? 1 : 2) || !may_change(t))
+            continue;
         node_remove_attr(node, str_of(lists[i].name));
         t->n_attrs++;
     }
@@ -125,7 +122,7 @@ static tn_status window_lists(Tidy *t, Node *node) {
 /* ---- axes ---------------------------------------------------------------------------------------------------- */
 
 static tn_status set_axis(Tidy *t, Node *node, int64_t axis) {
-    int rank = rank_of(node_operand(node, 0));
+    int rank = value_rank(node_operand(node, 0));
     const Attr *a = node_attr(node, STR("axis"));
     if (rank < 0 || axis < -rank) return TN_OK;
     if (axis < 0) axis += rank;
@@ -143,7 +140,7 @@ static tn_status given_axis(Tidy *t, Node *node) {
 }
 
 static tn_status transpose_perm(Tidy *t, Node *node) {
-    int rank = rank_of(node_operand(node, 0));
+    int rank = value_rank(node_operand(node, 0));
     int64_t perm[TN_MAX_RANK];
     if (rank < 0 || attr_present(node, "perm") || !may_change(t)) return TN_OK;
     for (int k = 0; k < rank; k++) perm[k] = rank - 1 - k;
@@ -193,7 +190,7 @@ static tn_status sorted_axes(Tidy *t, Node *node, int rank) {
 /* Those that have pads or bounds beside them keep their order. */
 static tn_status listed_axes(Tidy *t, Node *node) {
     int64_t axes[TN_MAX_RANK];
-    int n, rank = rank_of(node_operand(node, 0));
+    int n, rank = value_rank(node_operand(node, 0));
     uint32_t mask;
     bool negative = false;
     if (!read_axes(node, 3, rank, axes, &n, &mask)) return TN_OK;
@@ -207,7 +204,7 @@ static tn_status listed_axes(Tidy *t, Node *node) {
 /* A reduction over all axes names none. */
 static tn_status reduce_axes(Tidy *t, Node *node) {
     int64_t axes[TN_MAX_RANK];
-    int n, rank = rank_of(node_operand(node, 0));
+    int n, rank = value_rank(node_operand(node, 0));
     uint32_t mask;
     if (attr_int(node, "noop_with_empty_axes") == 0 && read_axes(node, 1, rank, axes, &n, &mask) &&
         (n == 0 || n == rank)) {
@@ -223,14 +220,14 @@ static tn_status squeeze_axes(Tidy *t, Node *node) {
     const Value *x = node_operand(node, 0);
     int64_t axes[TN_MAX_RANK];
     int n = 0;
-    if (node_operand(node, 1)) return sorted_axes(t, node, rank_of(x));
-    if (rank_of(x) < 0 || !shape_is_known(&x->type->shape)) return TN_OK;
+    if (node_operand(node, 1)) return sorted_axes(t, node, value_rank(x));
+    if (value_rank(x) < 0 || !shape_is_known(&x->type->shape)) return TN_OK;
     for (int k = 0; k < x->type->shape.rank; k++)
         if (x->type->shape.dims[k] == 1) axes[n++] = k;
     return replace_axes(t, node, 1, axes, n);
 }
 
-static tn_status unsqueeze_axes(Tidy *t, Node *node) { return sorted_axes(t, node, rank_of(node_result(node, 0))); }
+static tn_status unsqueeze_axes(Tidy *t, Node *node) { return sorted_axes(t, node, value_rank(node_result(node, 0))); }
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
 

@@ -32,8 +32,6 @@ static bool may_change(Sweep *s) {
     return !s->stopped;
 }
 
-static bool is_op(const Node *node, const char *name) { return !node->op->domain && strcmp(node->op->name, name) == 0; }
-
 static Node *maker(const Node *node, uint32_t i) {
     const Value *value = node_operand(node, i);
     return value ? value->def : NULL;
@@ -43,17 +41,13 @@ static tn_dtype dtype_of(const Value *value) {
     return value && value->type->kind == TYPE_TENSOR ? value->type->dtype : TN_UNDEFINED;
 }
 
-static int rank_of(const Value *value) {
-    return value && value->type->kind == TYPE_TENSOR ? value->type->shape.rank : -1;
-}
-
 /* Whether a truth value is 0 or 1 for certain: computed here, and not a caller's byte that is only not zero. */
 static bool is_clean(const Value *value) {
     static const char *const ops[] = {
         "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"};
     if (dtype_of(value) != TN_BOOL) return true;
     for (size_t i = 0; value->def && i < sizeof ops / sizeof *ops; i++)
-        if (is_op(value->def, ops[i])) return true;
+        if (node_is_onnx(value->def, ops[i])) return true;
     return false;
 }
 
@@ -73,27 +67,28 @@ static Value *only_operand(const Node *node) { return node->n_operands == 1 ? op
    that are not known. */
 static Value *same_sizes(const Node *node) {
     Value *x = operand(node);
-    for (uint32_t i = 1; rank_of(x) == 0 && i < node->n_operands; i++)
+    for (uint32_t i = 1; value_rank(x) == 0 && i < node->n_operands; i++)
         if (!is_constant_or_absent(node, i)) return NULL;
     return x && same_tensor_type(x->type, node->results[0]->type) ? x : NULL;
 }
 
 /* Where the rank is known, inference has looked at the axis. */
-static Value *only_piece(const Node *node) { return rank_of(operand(node)) > 0 ? only_operand(node) : NULL; }
+static Value *only_piece(const Node *node) { return value_rank(operand(node)) > 0 ? only_operand(node) : NULL; }
 
 static Value *only_part(const Node *node) {
     return node->n_results == 1 && is_constant_or_absent(node, 1) ? same_sizes(node) : NULL;
 }
 
 static bool keeps_order(const Node *node) {
-    return is_op(node, "Reshape") || is_op(node, "Squeeze") || is_op(node, "Unsqueeze") || is_op(node, "Flatten");
+    return node_is_onnx(node, "Reshape") || node_is_onnx(node, "Squeeze") || node_is_onnx(node, "Unsqueeze") ||
+           node_is_onnx(node, "Flatten");
 }
 
 /* Whether as many elements come out as go in for certain, so that it cannot fail. */
 static bool keeps_count(const Node *node) {
     DimTable *dims = &node->graph->model->dims;
     const Shape *x = &operand(node)->type->shape, *y = &node->results[0]->type->shape;
-    if (rank_of(operand(node)) < 0 || rank_of(node->results[0]) < 0) return false;
+    if (value_rank(operand(node)) < 0 || value_rank(node->results[0]) < 0) return false;
     Dim before = dims_product(dims, x, 0, x->rank), after = dims_product(dims, y, 0, y->rank);
     return before == after && before != DIM_UNKNOWN;
 }
@@ -107,7 +102,7 @@ static Value *undone(const Node *node) {
 
 static Value *same_order(const Node *node) {
     IntList perm = attr_ints(node, "perm");
-    int rank = rank_of(operand(node));
+    int rank = value_rank(operand(node));
     if (rank < 0 || (rank > 1 && perm.n == 0)) return NULL;
     for (size_t k = 0; k < perm.n; k++)
         if (perm.data[k] != (int64_t)k) return NULL;
@@ -207,7 +202,7 @@ static bool is_neutral(const Neutral *neutral, const Tensor *t) {
 
 /* Whether broadcasting the constant leaves the sizes of x. */
 static bool keeps_sizes(const Tensor *t, const Value *x, const Value *result) {
-    bool small = t->rank == 0 || (rank_of(x) >= t->rank && tensor_count(t) == 1);
+    bool small = t->rank == 0 || (value_rank(x) >= t->rank && tensor_count(t) == 1);
     return small || same_tensor_type(x->type, result->type);
 }
 
@@ -236,7 +231,7 @@ static Value *reduces_nothing(const Node *node) {
     const Tensor *axes = value_constant(node_operand(node, 1));
     bool none = attr_int(node, "noop_with_empty_axes") != 0 && (!axes || tensor_count(axes) == 0);
     if (!is_constant_or_absent(node, 1)) return NULL;
-    return clean(none && rank_of(operand(node)) >= 0 ? operand(node) : same_sizes(node));
+    return clean(none && value_rank(operand(node)) >= 0 ? operand(node) : same_sizes(node));
 }
 
 /* A sum begins with 0, which turns -0 into 0. */
@@ -334,7 +329,7 @@ static bool same_either_way(tn_dtype from, tn_dtype middle, tn_dtype to) {
 static tn_status join_casts(Sweep *s, Node *node, Node *inner) {
     Value *x = operand(inner);
     tn_dtype from = dtype_of(x), middle = dtype_of(inner->results[0]), to = dtype_of(node->results[0]);
-    if (!is_op(inner, "Cast") || !from || !middle || !to || !holds(middle, from) ||
+    if (!node_is_onnx(inner, "Cast") || !from || !middle || !to || !holds(middle, from) ||
         !same_either_way(from, middle, to) || !may_change(s))
         return TN_OK;
     s->n_joined++;
@@ -345,7 +340,7 @@ static tn_status join_transposes(Sweep *s, Node *node, Node *inner) {
     IntList outer_perm = attr_ints(node, "perm"), inner_perm = attr_ints(inner, "perm");
     int64_t perm[TN_MAX_RANK];
     size_t n = outer_perm.n;
-    if (!is_op(inner, "Transpose") || n == 0 || n > TN_MAX_RANK || inner_perm.n != n) return TN_OK;
+    if (!node_is_onnx(inner, "Transpose") || n == 0 || n > TN_MAX_RANK || inner_perm.n != n) return TN_OK;
     for (size_t k = 0; k < n; k++) {
         if (outer_perm.data[k] < 0 || (size_t)outer_perm.data[k] >= n) return TN_OK;
         perm[k] = inner_perm.data[outer_perm.data[k]];
@@ -406,16 +401,16 @@ static tn_status join_axes(Sweep *s, Node *node, Node *inner, uint32_t mask) {
 
 static tn_status join_squeezes(Sweep *s, Node *node, Node *inner) {
     uint32_t first, second;
-    int rank = rank_of(operand(inner));
-    if (!is_op(inner, "Squeeze") || !axes_of(inner, rank, &first)) return TN_OK;
-    if (!axes_of(node, rank_of(operand(node)), &second)) return TN_OK;
+    int rank = value_rank(operand(inner));
+    if (!node_is_onnx(inner, "Squeeze") || !axes_of(inner, rank, &first)) return TN_OK;
+    if (!axes_of(node, value_rank(operand(node)), &second)) return TN_OK;
     return join_axes(s, node, inner, first | spread_mask(second, first, rank));
 }
 
 static tn_status join_unsqueezes(Sweep *s, Node *node, Node *inner) {
     uint32_t first, second;
-    int rank = rank_of(node->results[0]);
-    if (!is_op(inner, "Unsqueeze") || !axes_of(inner, rank_of(inner->results[0]), &first)) return TN_OK;
+    int rank = value_rank(node->results[0]);
+    if (!node_is_onnx(inner, "Unsqueeze") || !axes_of(inner, value_rank(inner->results[0]), &first)) return TN_OK;
     if (!axes_of(node, rank, &second)) return TN_OK;
     return join_axes(s, node, inner, second | spread_mask(first, second, rank));
 }
@@ -501,7 +496,7 @@ static Value *same_value(const Sweep *s, const Node *node) {
     Value *same = NULL;
     for (const OpRow *r = op_rows_of(&s->same, node->op); r && r->op == node->op && !same; r++)
         same = ((const SameRow *)r->row)->fn(node);
-    return same && (dtype_of(same) || is_op(node, "Identity")) ? same : NULL;
+    return same && (dtype_of(same) || node_is_onnx(node, "Identity")) ? same : NULL;
 }
 
 /* What is known of the result holds for the value that takes its place. What is said of an input is its caller's. */

@@ -39,8 +39,6 @@ static const InferValue *facts_of(const Simplify *s, const Value *v) {
     return v && v->id < s->facts.n ? &s->facts.values[v->id] : NULL;
 }
 
-static bool is_op(const Node *node, const char *name) { return !node->op->domain && strcmp(node->op->name, name) == 0; }
-
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
 
 /* Inference has one number for all near INT64_MIN, where the space of numbers is taken by expressions. */
@@ -66,7 +64,7 @@ static tn_status on_constant(Visitor *v, Node *node) {
 /* Where a Slice begins and ends all numbers that low mean the same. */
 static void mark_vague(Simplify *s, const Node *node) {
     bool vague = false;
-    uint32_t n = is_op(node, "Slice") ? 1 : node->n_operands;
+    uint32_t n = node_is_onnx(node, "Slice") ? 1 : node->n_operands;
     for (uint32_t i = 0; i < n; i++) {
         const Value *v = node->operands[i].value;
         vague |= v && v->id < s->facts.n && s->vague[v->id];
@@ -79,7 +77,7 @@ static void mark_vague(Simplify *s, const Node *node) {
 
 static tn_status on_node(Visitor *v, Node *node) {
     Simplify *s = v->user;
-    bool wanted = is_op(node, "Reshape") || is_op(node, "Expand") || is_op(node, "Flatten");
+    bool wanted = node_is_onnx(node, "Reshape") || node_is_onnx(node, "Expand") || node_is_onnx(node, "Flatten");
     mark_vague(s, node);
     for (uint32_t i = 0; i < node->n_results; i++) wanted |= facts_of(s, node->results[i])->content != NULL;
     return wanted && op_is_pure(node->op) ? vec_push(&s->run->ctx->allocator, &s->nodes, node) : TN_OK;
@@ -148,7 +146,7 @@ static Entry *find_entry(const Simplify *s, const InferValue *f) {
 }
 
 static bool is_input_shape(const Value *v) {
-    if (!v->def || !is_op(v->def, "Shape")) return false;
+    if (!v->def || !node_is_onnx(v->def, "Shape")) return false;
     const Value *x = node_operand(v->def, 0);
     return !x->def && x->graph == x->graph->model->main;
 }
@@ -301,8 +299,8 @@ static tn_status skip_same(Simplify *s, Node *node, bool *skipped) {
 /* ---- the pass ------------------------------------------------------------------------------------------------ */
 
 static tn_status simplify_sizes(Simplify *s, Node *node) {
-    bool reshape = is_op(node, "Reshape"), skipped = false;
-    if (reshape || is_op(node, "Expand") || is_op(node, "Flatten")) TRY(skip_same(s, node, &skipped));
+    bool reshape = node_is_onnx(node, "Reshape"), skipped = false;
+    if (reshape || node_is_onnx(node, "Expand") || node_is_onnx(node, "Flatten")) TRY(skip_same(s, node, &skipped));
     return reshape && !skipped ? simplify_target(s, node) : TN_OK;
 }
 

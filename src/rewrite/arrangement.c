@@ -35,18 +35,14 @@ static tn_status constant_repeats(const Tensor *t, Arena *arena, bool *yes) {
     return TN_OK;
 }
 
-static bool is_op(const Node *node, const char *name) { return !node->op->domain && strcmp(node->op->name, name) == 0; }
-
 static int64_t axis_from_end(const Node *node, int rank) {
     const Attr *a = node_attr(node, STR("axis"));
     int64_t axis = a ? a->i : 0;
     return rank - (axis < 0 ? axis + rank : axis);
 }
 
-static int rank_of(const Value *v) { return v && v->type->kind == TYPE_TENSOR ? v->type->shape.rank : -1; }
-
 static bool is_one_number(const Value *v) {
-    int rank = rank_of(v);
+    int rank = value_rank(v);
     for (int i = 0; i < rank; i++)
         if (v->type->shape.dims[i] != 1) return false;
     return rank >= 0;
@@ -68,13 +64,13 @@ static const Value *only_operand(const Node *node) {
 static const Value *above(const Value *v) {
     const Node *node = v->def;
     int64_t axes[TN_MAX_RANK];
-    int n, rank = rank_of(v);
+    int n, rank = value_rank(v);
     if (!node || node->n_operands == 0 || v->index > 0 || rank < 1) return NULL;
     const Value *x = node->operands[0].value;
     if (node->op->flags & OP_ELEMENTWISE && !node->op->domain) return only_operand(node);
-    if (is_op(node, "Cast") || is_op(node, "Identity")) return x;
-    if (is_op(node, "Gather")) return rank_of(x) > 1 && axis_from_end(node, rank_of(x)) > 1 ? x : NULL;
-    if (!is_op(node, "Unsqueeze") || !constant_ints(node_operand(node, 1), axes, TN_MAX_RANK, &n)) return NULL;
+    if (node_is_onnx(node, "Cast") || node_is_onnx(node, "Identity")) return x;
+    if (node_is_onnx(node, "Gather")) return value_rank(x) > 1 && axis_from_end(node, value_rank(x)) > 1 ? x : NULL;
+    if (!node_is_onnx(node, "Unsqueeze") || !constant_ints(node_operand(node, 1), axes, TN_MAX_RANK, &n)) return NULL;
     for (int i = 0; i < n; i++)
         if (axes[i] == -1 || axes[i] == rank - 1) return NULL;
     return x;
@@ -91,9 +87,9 @@ tn_status fn_repeats(const Expr *e, Match *m, const Val *args, Val *out) {
         bool yes = false;
         const Tensor *t = contents_of(v);
         if (t) TRY(constant_repeats(t, m->arena, &yes));
-        bool joined = v->def && is_op(v->def, "Concat") && v->def->n_operands == 2 && rank_of(v) >= 1;
+        bool joined = v->def && node_is_onnx(v->def, "Concat") && v->def->n_operands == 2 && value_rank(v) >= 1;
         if (joined)
-            yes = v->def->operands[0].value == v->def->operands[1].value && axis_from_end(v->def, rank_of(v)) == 1;
+            yes = v->def->operands[0].value == v->def->operands[1].value && axis_from_end(v->def, value_rank(v)) == 1;
         if (yes) *out = val_bool(true);
         if (yes || t || joined) break;
         v = above(v);

@@ -7,22 +7,20 @@ typedef struct Place { /* a dimension of a value */
     int axis;
 } Place;
 
-static int rank_of(const Value *v) { return v && v->type->kind == TYPE_TENSOR ? v->type->shape.rank : -1; }
-
-static bool is_named(const Node *node, const char *const *names, size_t n) {
-    for (size_t i = 0; !node->op->domain && i < n; i++)
-        if (strcmp(node->op->name, names[i]) == 0) return true;
+static bool is_one_of(const Node *node, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (node_is_onnx(node, names[i])) return true;
     return false;
 }
 
 /* The only operand that may have more than one element along this dimension of the result; another of which that is not
    certain could be the one that broadcasts. */
 static bool through_elementwise(const Node *node, Place *p) {
-    int rank = rank_of(p->value), from_end = rank - p->axis;
+    int rank = value_rank(p->value), from_end = rank - p->axis;
     const Value *only = NULL;
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
-        int r = rank_of(v);
+        int r = value_rank(v);
         if (!v) continue;
         if (r < 0) return false;
         if (r < from_end || v->type->shape.dims[r - from_end] == 1) continue;
@@ -30,15 +28,15 @@ static bool through_elementwise(const Node *node, Place *p) {
         only = v;
     }
     if (!only) return false;
-    *p = (Place){only, rank_of(only) - from_end};
+    *p = (Place){only, value_rank(only) - from_end};
     return true;
 }
 
 static bool through_transpose(const Node *node, Place *p) {
     const Attr *perm = node_attr(node, STR("perm"));
-    int rank = rank_of(p->value);
+    int rank = value_rank(p->value);
     const Value *x = node->operands[0].value;
-    if (rank_of(x) != rank || (perm && (int)perm->n != rank)) return false;
+    if (value_rank(x) != rank || (perm && (int)perm->n != rank)) return false;
     *p = (Place){x, perm ? (int)perm->ints[p->axis] : rank - 1 - p->axis};
     return true;
 }
@@ -51,7 +49,7 @@ static bool through_reshape(const Node *node, Place *p) {
     if (!constant_ints(node_operand(node, 1), sizes, TN_MAX_RANK, &n) || p->axis >= n || sizes[p->axis] != 0)
         return false;
     *p = (Place){node->operands[0].value, p->axis};
-    return rank_of(p->value) > p->axis;
+    return value_rank(p->value) > p->axis;
 }
 
 static uint32_t axes_mask(const int64_t *axes, int n, int rank) {
@@ -68,15 +66,15 @@ static bool through_ones(const Node *node, Place *p, bool come) {
     int64_t axes[TN_MAX_RANK];
     int n;
     const Value *x = node->operands[0].value;
-    if (rank_of(x) < 0 || !constant_ints(node_operand(node, 1), axes, TN_MAX_RANK, &n)) return false;
-    uint32_t mask = axes_mask(axes, n, come ? rank_of(p->value) : rank_of(x));
+    if (value_rank(x) < 0 || !constant_ints(node_operand(node, 1), axes, TN_MAX_RANK, &n)) return false;
+    uint32_t mask = axes_mask(axes, n, come ? value_rank(p->value) : value_rank(x));
     int axis = 0, left = p->axis;
     if (come) {
         if (mask >> p->axis & 1) return false;
         for (int k = 0; k < p->axis; k++) axis += !(mask >> k & 1);
     } else
         for (;; axis++) {
-            if (axis >= rank_of(x)) return false;
+            if (axis >= value_rank(x)) return false;
             if (!(mask >> axis & 1) && left-- == 0) break;
         }
     *p = (Place){x, axis};
@@ -86,19 +84,19 @@ static bool through_ones(const Node *node, Place *p, bool come) {
 /* Slice: what it does not cut. Without axes it cuts the first ones. */
 static bool through_slice(const Node *node, Place *p) {
     int64_t axes[TN_MAX_RANK];
-    int n, rank = rank_of(p->value);
+    int n, rank = value_rank(p->value);
     const Value *x = node->operands[0].value;
-    if (rank_of(x) != rank || !constant_ints(node_operand(node, 3), axes, TN_MAX_RANK, &n)) return false;
+    if (value_rank(x) != rank || !constant_ints(node_operand(node, 3), axes, TN_MAX_RANK, &n)) return false;
     *p = (Place){x, p->axis};
     return !(axes_mask(axes, n, rank) >> p->axis & 1);
 }
 
 static bool through_split(const Node *node, Place *p) {
     const Attr *a = node_attr(node, STR("axis"));
-    int rank = rank_of(p->value);
+    int rank = value_rank(p->value);
     int64_t axis = a ? a->i : 0;
     const Value *x = node->operands[0].value;
-    if (rank_of(x) != rank || (axis < 0 ? axis + rank : axis) == p->axis) return false;
+    if (value_rank(x) != rank || (axis < 0 ? axis + rank : axis) == p->axis) return false;
     *p = (Place){x, p->axis};
     return true;
 }
@@ -106,31 +104,31 @@ static bool through_split(const Node *node, Place *p) {
 /* The rows of a product are those of its first operand; of the others some may be broadcast. */
 static bool through_matmul(const Node *node, Place *p) {
     const Value *x = node->operands[0].value, *w = node->operands[1].value;
-    int rank = rank_of(p->value);
-    if (rank_of(x) != rank || rank_of(w) < 2) return false;
-    if (p->axis == rank - 1 || (p->axis < rank - 2 && rank_of(w) > 2)) return false;
+    int rank = value_rank(p->value);
+    if (value_rank(x) != rank || value_rank(w) < 2) return false;
+    if (p->axis == rank - 1 || (p->axis < rank - 2 && value_rank(w) > 2)) return false;
     *p = (Place){x, p->axis};
     return true;
 }
 
 static bool upwards(Place *p) {
     static const char *const same[] = {"Cast", "Identity", "LayerNormalization", "RMSNormalization", "Softmax"},
-                             *const products[] = {"MatMul", "MatMulInteger"}, *const split = "Split";
+                             *const products[] = {"MatMul", "MatMulInteger"};
     const Node *node = p->value->def;
     if (!node || node->n_operands == 0) return false;
-    if (is_named(node, &split, 1)) return through_split(node, p);
+    if (node_is_onnx(node, "Split")) return through_split(node, p);
     if (p->value->index > 0) return false;
-    if (is_named(node, same, sizeof same / sizeof *same)) {
+    if (is_one_of(node, same, sizeof same / sizeof *same)) {
         p->value = node->operands[0].value;
-        return rank_of(p->value) > p->axis;
+        return value_rank(p->value) > p->axis;
     }
-    if (is_named(node, products, sizeof products / sizeof *products)) return through_matmul(node, p);
+    if (is_one_of(node, products, sizeof products / sizeof *products)) return through_matmul(node, p);
     if (node->op->domain) return false;
-    if (strcmp(node->op->name, "Transpose") == 0) return through_transpose(node, p);
-    if (strcmp(node->op->name, "Reshape") == 0) return through_reshape(node, p);
-    if (strcmp(node->op->name, "Squeeze") == 0) return through_ones(node, p, false);
-    if (strcmp(node->op->name, "Unsqueeze") == 0) return through_ones(node, p, true);
-    if (strcmp(node->op->name, "Slice") == 0) return through_slice(node, p);
+    if (node_is_onnx(node, "Transpose")) return through_transpose(node, p);
+    if (node_is_onnx(node, "Reshape")) return through_reshape(node, p);
+    if (node_is_onnx(node, "Squeeze")) return through_ones(node, p, false);
+    if (node_is_onnx(node, "Unsqueeze")) return through_ones(node, p, true);
+    if (node_is_onnx(node, "Slice")) return through_slice(node, p);
     return node->op->flags & OP_ELEMENTWISE && through_elementwise(node, p);
 }
 
@@ -150,7 +148,7 @@ static bool meets(Place a, Place b) {
 
 static bool find_place(const Expr *e, const Match *m, const Val *args, size_t i, Place *out) {
     const Value *v = m->values[e->args[i]->var];
-    int rank = rank_of(v);
+    int rank = value_rank(v);
     if (args[i + 1].kind != V_INT) return false;
     int64_t axis = args[i + 1].i < 0 ? args[i + 1].i + rank : args[i + 1].i;
     *out = (Place){v, (int)axis};

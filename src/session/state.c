@@ -58,7 +58,7 @@ static int growing_axis(const tn_session *s, const State *state) {
     const Value *in = s->ir->main->inputs.data[state->input];
     const Node *node = graph_output(s->ir->main, state->output)->def;
     int rank = in->type->shape.rank;
-    if (!node || node->op->domain || strcmp(node->op->name, "Concat") != 0 || node_operand(node, 0) != in) return -1;
+    if (!node || !node_is_onnx(node, "Concat") || node_operand(node, 0) != in) return -1;
     int64_t axis = attr_int(node, "axis");
     if (axis < 0) axis += rank;
     return axis >= 0 && axis < rank && state->capacity > 0 ? (int)axis : -1;
