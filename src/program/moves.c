@@ -46,6 +46,11 @@ void need_bytes(Frame *f, int32_t s) {
 
 /* ---- virtual operands ---------------------------------------------------------------------------------------- */
 
+/* What source k is made of, when it is virtual; else NULL. */
+static Made *part_at(const Frame *f, const Made *m, int32_t k) {
+    return m->sources[k] >= 0 ? f->state[m->sources[k]].made : NULL;
+}
+
 /* Many small boxes cost more than they save. */
 static size_t most_regions(int64_t count) { return (size_t)min_i64(max_i64(count / 64, 8), 256); }
 
@@ -68,7 +73,7 @@ static tn_status describe(Planning *p, const Made *m, tn_dtype dtype, ComposeSou
     bool taken = !m->list.covers;
     int32_t n = 0, *slots;
     for (int32_t k = 0; k < m->n_sources; k++) {
-        const Made *part = m->sources[k] >= 0 ? f->state[m->sources[k]].made : NULL;
+        const Made *part = part_at(f, m, k);
         n += part ? part->n_sources : 1;
     }
     composed->sources = slots = arena_array(&p->seg->arena, int32_t, (size_t)n + 1);
@@ -77,7 +82,7 @@ static tn_status describe(Planning *p, const Made *m, tn_dtype dtype, ComposeSou
     for (int32_t i = 0; i < n; i++) map[i] = i;
     composed->fill = m->fill;
     for (int32_t k = 0; k < m->n_sources; k++) {
-        const Made *part = m->sources[k] >= 0 ? f->state[m->sources[k]].made : NULL;
+        const Made *part = part_at(f, m, k);
         sources[k] = (ComposeSource){.map = map + composed->n_sources};
         if (!part) {
             slots[composed->n_sources++] = m->sources[k];
@@ -96,7 +101,7 @@ static tn_status describe(Planning *p, const Made *m, tn_dtype dtype, ComposeSou
 static tn_status see_through(Planning *p, int32_t out, Made *m) {
     Frame *f = p->f;
     bool any = false, declined;
-    for (int32_t k = 0; k < m->n_sources; k++) any |= m->sources[k] >= 0 && f->state[m->sources[k]].made;
+    for (int32_t k = 0; k < m->n_sources; k++) any |= part_at(f, m, k) != NULL;
     if (!any) return TN_OK;
     Made composed = {.list = {.arena = &p->seg->arena}};
     ComposeSource *sources = arena_array(p->scratch, ComposeSource, (size_t)m->n_sources + 1);
@@ -132,7 +137,7 @@ static bool try_view(Planning *p, int32_t out, Made *m) {
     memcpy(t->strides, strides, sizeof strides);
     t->offset = f->t[source].offset + offset;
     state->root = slot_root(f, source);
-    state->at = source == state->root ? 0 : f->state[source].at;
+    state->at = f->state[source].at; /* a root's own is 0 */
     state->home = f->state[state->root].home;
     keep_until(f, source, f->program->slots.data[out].last_use);
     m->list = (RegionList){0};
@@ -179,7 +184,7 @@ static Part part_of(Frame *f, int32_t out, const Made *m, size_t k, int32_t i) {
     if (t->dtype != f->t[out].dtype || !is_free(f, root, out, i) || (longer && read_later(f, s, i))) return none;
     region_coalesce(&r);
     if (r.rank > 1 || (r.rank == 1 && (r.src_stride[0] != 1 || r.dst_stride[0] != 1))) return none;
-    int64_t from = (s == root ? 0 : f->state[s].at) + (t->offset + r.src_offset) * size;
+    int64_t from = f->state[s].at + (t->offset + r.src_offset) * size;
     return (Part){.root = root, .shift = r.dst_offset * size - from, .bytes = region_count(&r) * size};
 }
 
