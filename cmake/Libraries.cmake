@@ -4,14 +4,15 @@
 set(system_libs ${JANSSON_LINK_LIBRARIES} ${PCRE2_LINK_LIBRARIES} ${PNG_LINK_LIBRARIES} ${JPEG_LINK_LIBRARIES}
     ${WEBP_LINK_LIBRARIES} ${TIFF_LINK_LIBRARIES} ${OPENJPEG_LINK_LIBRARIES} m Threads::Threads ${CMAKE_DL_LIBS})
 
-add_library(tenon_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tenon_objs>)
+set(TENON_OBJECTS $<TARGET_OBJECTS:tenon_objs> ${TENON_KERNEL_OBJECTS})
+add_library(tenon_internal STATIC EXCLUDE_FROM_ALL ${TENON_OBJECTS})
 target_include_directories(tenon_internal PUBLIC include src ${TENON_GEN_DIR})
 target_include_directories(tenon_internal SYSTEM PUBLIC ${library_include_dirs})
 target_link_libraries(tenon_internal PUBLIC ${PTHREADPOOL_LIBRARY} ${NANOPB_LIBRARY} ${system_libs})
 add_dependencies(tenon_internal tenon_objs)
 
 # nanopb comes as an archive whose symbols are visible; --exclude-libs keeps them out of the shared library's interface.
-add_library(tenon_shared SHARED $<TARGET_OBJECTS:tenon_objs>)
+add_library(tenon_shared SHARED ${TENON_OBJECTS})
 target_link_libraries(tenon_shared PRIVATE ${PTHREADPOOL_LIBRARY} ${NANOPB_LIBRARY} ${system_libs})
 target_link_options(tenon_shared PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
 if(TENON_SANITIZE)
@@ -22,18 +23,18 @@ set_target_properties(tenon_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSI
 
 if(TENON_SANITIZE)
     # Sanitizers keep tables that point at symbols, so there the archive stays as compiled.
-    add_library(tenon_static STATIC $<TARGET_OBJECTS:tenon_objs>)
+    add_library(tenon_static STATIC ${TENON_OBJECTS})
     target_link_libraries(tenon_static INTERFACE ${NANOPB_LIBRARY})
 else()
     # A plain archive would expose every internal function. One relocatable object, in which all but the public
     # functions are made local, exposes only tn_*.
     set(one_object "${CMAKE_BINARY_DIR}/tenon_all.o")
-    file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/tenon_objs.rsp" CONTENT "$<JOIN:$<TARGET_OBJECTS:tenon_objs>,\n>\n")
+    file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/tenon_objs.rsp" CONTENT "$<JOIN:${TENON_OBJECTS},\n>\n")
     add_custom_command(
         OUTPUT "${one_object}"
         COMMAND "${CMAKE_LINKER}" -r -o "${one_object}" "@${CMAKE_BINARY_DIR}/tenon_objs.rsp" "${NANOPB_LIBRARY}"
         COMMAND "${CMAKE_OBJCOPY}" --localize-hidden --wildcard "--localize-symbol=pb_*" "${one_object}"
-        DEPENDS tenon_objs $<TARGET_OBJECTS:tenon_objs> "${CMAKE_BINARY_DIR}/tenon_objs.rsp"
+        DEPENDS tenon_objs ${TENON_OBJECTS} "${CMAKE_BINARY_DIR}/tenon_objs.rsp"
         COMMENT "Joining the library's objects"
         VERBATIM)
     set_source_files_properties("${one_object}" PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)

@@ -19,14 +19,14 @@ void arena_init(Arena *arena, const Allocator *allocator) {
     *arena = (Arena){.allocator = allocator, .block_size = FIRST_BLOCK};
 }
 
-/* Zeroed memory from one block, or NULL when it does not fit. */
-static void *take(ArenaBlock *block, size_t size, size_t align) {
+/* Memory from one block, or NULL when it does not fit. */
+static void *take(ArenaBlock *block, size_t size, size_t align, bool zeroed) {
     char *data = block_data(block);
     size_t start = block->used + (-(uintptr_t)(data + block->used) & (align - 1));
     if (start > block->size || size > block->size - start) return NULL;
     block->used = start + size;
     UNPOISON(data + start, size);
-    if (block->dirty > start)
+    if (zeroed && block->dirty > start)
         memset(data + start, 0, (block->dirty < block->used ? block->dirty : block->used) - start);
     if (block->dirty < block->used) block->dirty = block->used;
     return data + start;
@@ -35,12 +35,12 @@ static void *take(ArenaBlock *block, size_t size, size_t align) {
 /* Where the pointer to the first unused block stands. */
 static ArenaBlock **unused_blocks(Arena *arena) { return arena->current ? &arena->current->next : &arena->first; }
 
-static void *take_from_unused(Arena *arena, size_t size, size_t align) {
+static void *take_from_unused(Arena *arena, size_t size, size_t align, bool zeroed) {
     ArenaBlock **unused = unused_blocks(arena);
     for (ArenaBlock **link = unused; *link; link = &(*link)->next) {
         ArenaBlock *block = *link;
         block->used = 0;
-        void *ptr = take(block, size, align);
+        void *ptr = take(block, size, align, zeroed);
         if (!ptr) continue;
         *link = block->next; /* moves the block up, before those that were too small */
         block->next = *unused;
@@ -63,10 +63,10 @@ static ArenaBlock *add_block(Arena *arena, size_t size) {
     return block;
 }
 
-void *arena_alloc(Arena *arena, size_t size, size_t align) {
+static void *alloc(Arena *arena, size_t size, size_t align, bool zeroed) {
     if (size == 0) size = 1;
-    void *ptr = arena->current ? take(arena->current, size, align) : NULL;
-    if (!ptr) ptr = take_from_unused(arena, size, align);
+    void *ptr = arena->current ? take(arena->current, size, align, zeroed) : NULL;
+    if (!ptr) ptr = take_from_unused(arena, size, align, zeroed);
     if (!ptr) {
         size_t slack = align > BLOCK_ALIGN ? align : 0;
         if (size > PTRDIFF_MAX - slack - HEADER) {
@@ -75,11 +75,15 @@ void *arena_alloc(Arena *arena, size_t size, size_t align) {
         }
         ArenaBlock *block = add_block(arena, size + slack);
         if (!block) return NULL;
-        ptr = take(block, size, align);
+        ptr = take(block, size, align, zeroed);
     }
     arena->used += size;
     return ptr;
 }
+
+void *arena_alloc(Arena *arena, size_t size, size_t align) { return alloc(arena, size, align, true); }
+
+void *arena_raw(Arena *arena, size_t size, size_t align) { return alloc(arena, size, align, false); }
 
 void *arena_array_(Arena *arena, size_t n, size_t size, size_t align) {
     size_t bytes;

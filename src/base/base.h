@@ -91,6 +91,7 @@ typedef struct Arena {
 
 void arena_init(Arena *arena, const Allocator *allocator);
 void *arena_alloc(Arena *arena, size_t size, size_t align); /* zeroed; NULL with the diagnostic set */
+void *arena_raw(Arena *arena, size_t size, size_t align);   /* the same, not zeroed: what was there before */
 char *arena_strndup(Arena *arena, const char *s, size_t n); /* adds a terminating NUL */
 void arena_reset(Arena *arena);
 void arena_free(Arena *arena);

@@ -24,7 +24,22 @@ typedef struct KernelQuery {
     const struct KernelDesc *kernel; /* that is asked, or was picked; set by kernel_pick */
 } KernelQuery;
 
-/* What `prepare` made of a node once (packed weights, tables): owned by the program, read-only while it runs. */
+/* Bytes made once of a constant (packed weights), shared by all who ask for the same while anyone holds them. */
+typedef struct Packed {
+    void *data; /* at a multiple of 64 bytes */
+    size_t size;
+} Packed;
+typedef struct PackKey {
+    const void *source; /* the constant's bytes, which stay where they are while the result is held */
+    const char *format; /* a literal: how they are packed */
+    int64_t params[6];  /* whatever else decides the bytes */
+} PackKey;
+/* `make` fills `size` bytes that are zero; it runs once, on one thread. To be given back with packed_put. */
+tn_status packed_get(Context *context, const PackKey *key, size_t size, tn_status (*make)(void *arg, void *dst),
+                     void *arg, const Packed **out);
+void packed_put(const Packed *packed); /* NULL is ignored */
+
+/* What `prepare` made of a node (packed weights, tables): owned by the program, read-only while it runs. */
 typedef struct Prepared {
     void *data;
     size_t size;
@@ -33,11 +48,17 @@ typedef struct Prepared {
 
 typedef struct KernelDesc {
     const char *name; /* the row in kernels.def and the file's name */
-    const char *op;   /* "Conv", "com.microsoft.QGemm"; NULL: any op that `match` accepts */
+    const char *op;   /* "Conv", "com.microsoft.QGemm", several with blanks between; NULL: any that `match` accepts */
     Place place;
     const char *isa; /* NULL: baseline */
     int priority;    /* the higher comes first */
     bool (*match)(const KernelQuery *q);
+    /* Of a kernel for "Fused": whether a body may hold this node, as its heavy one or beside it. Asked before sizes are
+       known; what it takes then, `match` must accept whatever the sizes are. */
+    bool (*fuses)(const Node *inner);
+    /* How result k should lie, given dense and row-major: may change its strides to another order of the same elements
+       without gaps (say, channels last). NULL: row-major. */
+    void (*order)(const KernelQuery *q, int k, Tensor *out);
     /* Bit i: operand i may be any strided reading; else the program hands over a dense one. */
     uint32_t (*strided)(const Node *node);
     /* Bit i: result 0 may lie in the memory of operand i when sizes and readings agree. */
@@ -47,7 +68,8 @@ typedef struct KernelDesc {
     /* Names the bytes that `prepare` makes of constants, so that equal ones are made once. NULL: none. */
     const char *pack_format;
     size_t (*workspace)(const KernelQuery *q); /* bytes of scratch that launch wants; NULL: what it takes */
-    tn_status (*prepare)(const KernelQuery *q, Context *context, Prepared *out); /* NULL: nothing to prepare */
+    /* Asked whenever the node is planned, so what takes time goes through packed_get. NULL: nothing to prepare. */
+    tn_status (*prepare)(const KernelQuery *q, Context *context, Prepared *out);
     tn_status (*launch)(KernelCtx *c, const Prepared *prepared);
 } KernelDesc;
 

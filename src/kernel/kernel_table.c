@@ -32,21 +32,29 @@ const KernelDesc *const *kernel_table(size_t *n) {
     return table->rows;
 }
 
-static bool is_named(const OpSchema *op, const char *name) {
-    const char *dot = strrchr(name, '.');
-    const char *domain = op->domain && strcmp(op->domain, "tn") != 0 ? op->domain : "";
-    size_t n = dot ? (size_t)(dot - name) : 0;
-    return strcmp(op->name, dot ? dot + 1 : name) == 0 && strlen(domain) == n && memcmp(domain, name, n) == 0;
+static bool is_named(const OpSchema *op, Str name) {
+    size_t n = name.n; /* of the domain, with its dot */
+    while (n > 0 && name.s[n - 1] != '.') n--;
+    Str domain = str_of(op->domain && strcmp(op->domain, "tn") != 0 ? op->domain : "");
+    return str_equal(str_of(op->name), (Str){name.s + n, name.n - n}) &&
+           str_equal(domain, (Str){name.s, n ? n - 1 : 0});
 }
 
-bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op) { return kernel->op && is_named(op, kernel->op); }
+bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op) {
+    for (const char *at = kernel->op; at && *at; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        if (is_named(op, (Str){at, n})) return true;
+        at += n;
+    }
+    return false;
+}
 
 tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out) {
     const KernelTable *table = table_now();
     for (size_t i = 0; i < table->n; i++) {
         const KernelDesc *k = q->kernel = table->rows[i];
         if (target != TARGET_ANY && k->place.target != TARGET_ANY && k->place.target != target) continue;
-        if (k->op && !is_named(q->node->op, k->op)) continue;
+        if (k->op && !kernel_names_op(k, q->node->op)) continue;
         if (k->match && !k->match(q)) continue;
         *out = k;
         return TN_OK;
@@ -71,7 +79,7 @@ bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
         const KernelDesc *k = table->rows[i];
         bool here = k->place.target == TARGET_ANY || strcmp(target_name(k->place.target), target) == 0;
         bool fits = !k->place.precision || !precision || k->place.precision == precision;
-        if (here && fits && (k->op ? is_named(op, k->op) : op->reference != NULL)) return true;
+        if (here && fits && (k->op ? kernel_names_op(k, op) : op->reference != NULL)) return true;
     }
     return false;
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of float32 of this level's width. Included by files of kernels/ only. */
+#ifndef TENON_BACKENDS_CPU_KERNELS_VEC_INT_H
+#define TENON_BACKENDS_CPU_KERNELS_VEC_INT_H
+
+#include "backends/cpu/isa_int.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#ifndef TENON_VEC_BYTES
+#error "compiled once for each instruction set: see cmake/Kernels.cmake"
+#endif
+
+enum { VF = TENON_VEC_BYTES / 4 }; /* floats of a vector */
+typedef float vf __attribute__((vector_size(TENON_VEC_BYTES)));
+typedef int32_t vi __attribute__((vector_size(TENON_VEC_BYTES)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf vf_load(const float *p) {
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void vf_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
+INLINE vf vf_set(float x) { return x - (vf){0}; }
+
+/* The first n of VF; the others are 0 and are not read. */
+INLINE vf vf_load_n(const float *p, int64_t n) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#elif defined(__AVX2__)
+    const __m256i at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (vf)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at));
+#else
+    vf v = {0};
+    for (int64_t i = 0; i < n; i++) v[i] = p[i];
+    return v;
+#endif
+}
+INLINE void vf_store_n(float *p, vf v, int64_t n) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#elif defined(__AVX2__)
+    const __m256i at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at), (__m256)v);
+#else
+    for (int64_t i = 0; i < n; i++) p[i] = v[i];
+#endif
+}
+
+/* Bits of a where the mask is set, else of b. Masks are what comparisons give: all bits or none. */
+INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+/* As C's a > b ? a : b. With a NaN in a: b. */
+INLINE vf vf_max(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return vf_select(a > b, a, b);
+#endif
+}
+INLINE vf vf_min(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return vf_select(a < b, a, b);
+#endif
+}
+/* a * b + c, in one rounding where the processor can. */
+INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
+
+/* The sum in an order that depends on the width alone. */
+INLINE float vf_sum(vf v) {
+    float sum = 0;
+    for (int i = 0; i < VF; i++) sum += v[i];
+    return sum;
+}
+
+#endif
