@@ -176,7 +176,7 @@ def find_models(paths):
 
 def measure(args, model):
     counts = {"before": count_file(model), "tenon": count_tenon(args.tenon, model)}
-    counts["fused"] = count_tenon(args.tenon, model, "--add", "fuse-loops")
+    counts["fused"] = count_tenon(args.tenon, model, "--add", "fuse-loops(any=true)")
     counts.update((peer, count_peer(peer, model)) for peer in PEERS)
     least = min(counts[peer].nodes for peer in PEERS if counts[peer])
     return {

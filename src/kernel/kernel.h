@@ -78,8 +78,13 @@ const KernelDesc *const *kernel_table(size_t *n);
 /* Whether some kernel there may run this op. "fc" and the like are no ops: false. */
 bool kernel_exists(const char *op, const char *target, tn_dtype precision);
 const char *target_name(Target target); /* "cpu" */
-/* The first that matches; TN_UNSUPPORTED naming the op when none does. `target` TARGET_ANY: any. */
-tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out);
+/* Bits of targets, by name; 0 for one that has no kernels here. */
+uint32_t target_bit(const char *name);
+#define TARGETS_ALL UINT32_MAX
+/* The first that matches and is for one of these targets, or for any; TN_UNSUPPORTED when none does. */
+tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out);
+/* Whether some kernel for tn.Fused takes the node in a body. */
+bool kernel_fuses(const Node *inner);
 /* Whether it is of this op, not of any. */
 bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op);
 

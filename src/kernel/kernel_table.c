@@ -49,11 +49,12 @@ bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op) {
     return false;
 }
 
-tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out) {
+tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out) {
+    targets |= 1u << TARGET_ANY | 1u << TARGET_REFERENCE; /* what ends every list */
     const KernelTable *table = table_now();
     for (size_t i = 0; i < table->n; i++) {
         const KernelDesc *k = q->kernel = table->rows[i];
-        if (target != TARGET_ANY && k->place.target != TARGET_ANY && k->place.target != target) continue;
+        if (!(targets & 1u << k->place.target)) continue;
         if (k->op && !kernel_names_op(k, q->node->op)) continue;
         if (k->match && !k->match(q)) continue;
         *out = k;
@@ -62,9 +63,21 @@ tn_status kernel_pick(KernelQuery *q, Target target, const KernelDesc **out) {
     return fail(TN_UNSUPPORTED, "no kernel runs this op");
 }
 
-const char *target_name(Target target) {
-    static const char *const names[] = {"any", "reference", "cpu"};
-    return names[target];
+bool kernel_fuses(const Node *inner) {
+    const KernelTable *table = table_now();
+    for (size_t i = 0; i < table->n; i++)
+        if (table->rows[i]->fuses && table->rows[i]->fuses(inner)) return true;
+    return false;
+}
+
+static const char *const target_names[] = {"any", "reference", "cpu"};
+
+const char *target_name(Target target) { return target_names[target]; }
+
+uint32_t target_bit(const char *name) {
+    for (size_t i = 0; i < sizeof target_names / sizeof *target_names; i++)
+        if (strcmp(target_names[i], name) == 0) return 1u << i;
+    return 0;
 }
 
 static const OpSchema *op_of_name(const char *name) {

@@ -2,13 +2,15 @@
 /* fuse-loops: element-wise nodes of equal result sizes that read one another become one tn.Fused, and so does a heavy node
    (a convolution, a product of matrices, a reduction, a normalisation, a pooling) with the element-wise nodes behind it. A
    kernel then runs all of the body on a tile while that is in cache, so a group is made only where at least one value needs
-   not be written and read any more. On the reference kernels nothing is gained, so no phase runs this pass.
+   not be written and read any more. Only what some kernel takes in a body goes into one: on the reference kernels nothing is
+   gained.
 
    Clusters grow in one walk over the nodes. Each has a rank, and a reading of another cluster goes from a lower rank to a
    higher one, always: so clusters of one rank never depend on each other and may become one, and a cluster may rise when
    nobody else reads of it. There is no other test for cycles, and it takes no search. Afterwards each cluster is cut where
    too much of it would be read from outside; what is left is brought together and moved into bodies. Heavy nodes come first,
    then element-wise nodes among themselves. */
+#include "kernel/kernel.h"
 #include "ops/op.h"
 #include "pass/pass.h"
 #include "rewrite/rewrite.h"
@@ -85,6 +87,7 @@ typedef struct Fusing {
     const OpSchema *fused;
     OpList heavy_ops, light_ops, like_first_ops;
     size_t max_nodes;
+    bool any;        /* nodes need no kernel that takes them in a body */
     bool heavy;      /* this turn is for groups with a heavy node */
     uint32_t *place; /* by node id */
     int64_t room;    /* nodes that the model may still get */
@@ -219,7 +222,7 @@ static void classify(Fusing *f, uint32_t i) {
     Item *item = &f->items[i];
     item->like = node_result(node, 0);
     item->varies = varies(f, node);
-    if (!item->varies || !may_join(node)) return;
+    if (!item->varies || !may_join(node) || !(f->any || kernel_fuses(node))) return;
     item->light = is_light(f, node);
     if (item->light) item->like = find_like(f, node);
     item->heavy = f->heavy && !item->light && has_op(&f->heavy_ops, node->op);
@@ -536,6 +539,7 @@ static tn_status run(PassRun *run, Graph *graph) {
     (void)graph;
     const Model *model = run->model;
     Fusing f = {.run = run, .fused = op_find(STR("tn"), STR("Fused"))};
+    f.any = pass_bool(run, "any");
     f.max_nodes = (size_t)min_i64(max_i64(pass_int(run, "max_nodes"), 2), MOST_NODES);
     uint64_t most = run->ctx->limits.max_nodes;
     f.room = (most < INT64_MAX ? (int64_t)most : INT64_MAX) - (int64_t)(model_node_count(model) + model->graphs.len);
@@ -556,8 +560,12 @@ static tn_status run(PassRun *run, Graph *graph) {
 const Pass pass_fuse_loops = {
     .name = "fuse-loops",
     .summary = "put heavy nodes and the element-wise ones behind them, and element-wise chains, into one node each",
+    .phase = PHASE_POST_REWRITE,
+    .order = 900,
     .opt_level = 1,
+    .targets = {"cpu"},
     .requires = {"infer-shapes"},
     .keeps = {"infer-shapes"},
-    .options = {{"max_nodes", OPTION_INT, "64", "nodes of one group, at most 256"}},
+    .options = {{"max_nodes", OPTION_INT, "64", "nodes of one group, at most 256"},
+                {"any", OPTION_BOOL, "false", "also nodes that no kernel takes in a body"}},
     .run = run};

@@ -53,7 +53,7 @@ static tn_status put_kernel(Listing *l, const Node *node) {
     ArenaMark mark = arena_mark(l->run->scratch);
     tn_status status = make_query(l->run->scratch, node, &q, &known);
     if (status == TN_OK && known) {
-        if (kernel_pick(&q, TARGET_ANY, &kernel) == TN_OK)
+        if (kernel_pick(&q, TARGETS_ALL, &kernel) == TN_OK)
             text_printf(&l->text, ", %s on %s", kernel->name, target_name(kernel->place.target));
         else diag_clear();
     }

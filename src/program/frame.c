@@ -340,7 +340,7 @@ uint64_t monotonic_ns(void) {
 }
 
 tn_status runner_init(Runner *runner, Context *ctx) {
-    *runner = (Runner){.ctx = ctx};
+    *runner = (Runner){.ctx = ctx, .targets = TARGETS_ALL};
     arena_init(&runner->scratch, &ctx->allocator);
     atomic_init(&runner->cancelled, false);
     return TN_OK;

@@ -283,18 +283,73 @@ static tn_status make(Planning *p, int32_t i, int32_t out, Made *m) {
     return TN_OK;
 }
 
+/* ---- the order of results ------------------------------------------------------------------------------------ */
+
+/* The largest operand of the result's rank says in which order that should lie: dimensions by their strides, the widest
+   first. False: row-major. */
+static bool find_order(const Frame *f, const Tensor *t, const Made *m, int *order) {
+    const Tensor *like = NULL;
+    for (size_t k = 0; k < m->list.len; k++) {
+        const Tensor *each = is_given(m, k) ? &f->t[source_of(m, k)] : NULL;
+        if (each && each->rank == t->rank && (!like || tensor_count(each) > tensor_count(like))) like = each;
+    }
+    bool moved = false;
+    for (int n = 0; like && n < t->rank; n++) {
+        int at = n;
+        for (; at > 0 && like->dims[n] != 1 && like->strides[order[at - 1]] < like->strides[n]; at--)
+            order[at] = order[at - 1];
+        order[at] = n;
+        moved |= at != n;
+    }
+    return moved;
+}
+
+/* The same list for memory in another order, and the result's strides there. */
+static tn_status reorder(Planning *p, Tensor *t, const int *order, Made *m, bool *done) {
+    int64_t dims[TN_MAX_RANK] = {0}, row_major[TN_MAX_RANK] = {0}, strides[TN_MAX_RANK] = {0}, count = tensor_count(t);
+    bool declined;
+    RegionList composed = {.arena = &p->seg->arena}, reader = {.arena = p->scratch, .covers = true};
+    for (int64_t k = t->rank - 1, stride = 1; k >= 0; stride *= t->dims[k--]) row_major[k] = stride;
+    for (int k = 0; k < t->rank; k++) dims[k] = t->dims[order[k]];
+    Region r = region_dense(0, t->rank, dims);
+    for (int k = 0; k < t->rank; k++) {
+        strides[order[k]] = r.dst_stride[k];
+        r.src_stride[k] = row_major[order[k]];
+    }
+    int32_t *same = arena_array(p->scratch, int32_t, (size_t)m->n_sources + 1);
+    if (!same) return TN_OUT_OF_MEMORY;
+    for (int32_t k = 0; k < m->n_sources; k++) same[k] = k;
+    ComposeSource whole = {.made_of = &m->list, .count = count, .map = same, .fill = REGION_FILL};
+    TRY(region_push(&reader, &r));
+    TRY(regions_compose(&reader, &whole, 1, most_regions(count), &composed, &declined));
+    *done = !declined;
+    if (declined) return TN_OK;
+    composed.covers = m->list.covers;
+    m->list = composed;
+    memcpy(t->strides, strides, sizeof strides);
+    return TN_OK;
+}
+
 static tn_status place_result(Planning *p, int32_t i, int32_t out, Made *m) {
     Frame *f = p->f;
     bool text = f->t[out].dtype == TN_STRING;
+    int order[TN_MAX_RANK] = {0};
     if (!text) TRY(see_through(p, out, m));
     if (!text && plan_append(p, out, m)) return m->list.len == 0 ? TN_OK : make(p, i, out, m);
     if (try_view(p, out, m)) return TN_OK;
     bool joinable = !text && dtype_size(f->t[out].dtype) > 0 && m->list.covers && f->state[out].bytes > 0 &&
                     m->list.len > 0 && m->list.len <= MOST_PARTS;
+    bool reordered = joinable && !f->state[out].gives_output && find_order(f, &f->t[out], m, order);
+    Tensor row_major = f->t[out];
+    Made plain = *m;
+    if (reordered) TRY(reorder(p, &f->t[out], order, m, &reordered));
+    joinable &= m->list.len <= MOST_PARTS;
     Part *parts = arena_array(p->scratch, Part, joinable ? m->list.len : 1);
     if (!parts) return TN_OUT_OF_MEMORY;
     bool all = joinable && find_parts(f, out, m, i, parts);
-    if (!all && !text && may_stay_virtual(f, out, m)) {
+    if (!all && !text && may_stay_virtual(f, out, &plain)) {
+        f->t[out] = row_major;
+        *m = plain;
         stay_virtual(f, out, m);
         return TN_OK;
     }

@@ -99,6 +99,7 @@ typedef struct Runner {
     Arena scratch;
     atomic_bool cancelled;
     uint64_t deadline; /* monotonic nanoseconds; 0: none */
+    uint32_t targets;  /* bits: whose kernels may run */
     bool profile;
     /* Around each instruction of the outermost program; may be NULL. */
     int (*before)(void *user, size_t instr);

@@ -198,10 +198,11 @@ static bool may_replace(const Planning *p, const Instr *instr, int32_t i, uint32
     if ((root->home != HOME_ARENA && !unplaced) || root->root_last != i || root->bytes != f->state[out].bytes)
         return false;
     if (f->outermost && f->program->slots.data[out].is_output && !unplaced) return false;
-    if (a->offset != 0 || a->rank != y->rank || !tensor_is_dense(a) || dtype_bits(a->dtype) != dtype_bits(y->dtype) ||
-        a->dtype == TN_STRING || y->dtype == TN_STRING || dtype_size(a->dtype) == 0)
+    if (a->offset != 0 || a->rank != y->rank || dtype_bits(a->dtype) != dtype_bits(y->dtype) || a->dtype == TN_STRING ||
+        y->dtype == TN_STRING || dtype_size(a->dtype) == 0)
         return false;
-    if (memcmp(a->dims, y->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
+    size_t n = (size_t)a->rank * sizeof *a->dims;
+    if (memcmp(a->dims, y->dims, n) != 0 || memcmp(a->strides, y->strides, n) != 0) return false;
     for (uint32_t j = 0; j < instr->n_in; j++) /* the same memory read in another way would be overwritten */
         if (instr->in[j] >= 0 && slot_root(f, instr->in[j]) == f->state[s].root && !same_place(f, instr->in[j], s))
             return false;
@@ -223,19 +224,73 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
     }
 }
 
-static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, const Facts *x) {
-    KernelQuery q = {
-        .node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = x->in, .out = x->out};
+/* Kernels see the bytes of the model's constants, which never change, and of nothing else. */
+static tn_status describe_query(Planning *p, const Instr *instr, const Facts *x, KernelQuery *q) {
+    const Frame *f = p->f;
+    Tensor *in = arena_array(p->scratch, Tensor, instr->n_in + 1);
+    const Tensor **ins = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
+    if (!in || !ins) return TN_OUT_OF_MEMORY;
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        if (!x->in[k]) continue;
+        in[k] = *x->in[k];
+        if (f->program->slots.data[instr->in[k]].kind != SLOT_CONST) in[k].data = NULL;
+        ins[k] = &in[k];
+    }
+    *q = (KernelQuery){
+        .node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = ins, .out = x->out};
+    return TN_OK;
+}
+
+/* Whether the strides are those of the same elements, in another order, without gaps. */
+static bool is_reordered(const Tensor *t) {
+    int64_t next = 1;
+    bool seen[TN_MAX_RANK] = {false};
+    for (int n = 0; n < t->rank; n++) {
+        int k = 0;
+        while (k < t->rank && (seen[k] || (t->dims[k] != 1 && t->strides[k] != next))) k++;
+        if (k == t->rank) return tensor_count(t) == 0;
+        seen[k] = true;
+        next *= t->dims[k];
+    }
+    return true;
+}
+
+/* Outputs lie row-major in the caller's memory, whatever the kernel would like. */
+static tn_status order_results(Planning *p, const Instr *instr, const KernelQuery *q, Facts *x) {
+    Frame *f = p->f;
+    for (uint32_t k = 0; q->kernel->order && k < instr->n_out; k++) {
+        int32_t s = instr->out[k];
+        Tensor t = f->t[s];
+        if (!f->state[s].known || f->state[s].gives_output || dtype_size(t.dtype) == 0 || t.dtype == TN_STRING)
+            continue;
+        q->kernel->order(q, (int)k, &t);
+        if (!is_reordered(&t)) return fail(TN_INTERNAL, "kernel \"%s\" wants an order with gaps", q->kernel->name);
+        memcpy(f->t[s].strides, t.strides, sizeof t.strides);
+        x->out[k] = f->t[s];
+    }
+    return TN_OK;
+}
+
+static tn_status prepare_kernel(Planning *p, const KernelQuery *q, Step *step) {
+    Context *ctx = p->f->runner->ctx;
+    Prepared before = step->prepared;
+    step->prepared = (Prepared){0};
+    tn_status status = q->kernel->prepare ? q->kernel->prepare(q, ctx, &step->prepared) : TN_OK;
+    if (before.release) before.release(&before, &ctx->allocator); /* now, so that what both share stays */
+    return status;
+}
+
+static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, Facts *x) {
+    KernelQuery q;
     const KernelDesc *kernel;
     for (uint32_t k = 0; k < instr->n_in; k++)
         if (instr->in[k] >= 0 && !(k < 32 && instr->node->op->shape_inputs & 1u << k)) need_bytes(p->f, instr->in[k]);
     for (uint32_t k = 0; k < instr->n_captures; k++) need_bytes(p->f, instr->captures[k]);
-    TRY(kernel_pick(&q, TARGET_ANY, &kernel));
-    if (step->kernel != kernel && step->prepared.release) {
-        step->prepared.release(&step->prepared, &p->f->runner->ctx->allocator);
-        step->prepared = (Prepared){0};
-    }
-    if (kernel->prepare && step->kernel != kernel) TRY(kernel->prepare(&q, p->f->runner->ctx, &step->prepared));
+    TRY(describe_query(p, instr, x, &q));
+    TRY(kernel_pick(&q, p->f->runner->targets, &kernel));
+    q.kernel = kernel;
+    TRY(order_results(p, instr, &q, x));
+    TRY(prepare_kernel(p, &q, step));
     step->kernel = kernel;
     step->action = STEP_KERNEL;
     step->pack = 0;

@@ -311,15 +311,15 @@ def try_seed(report, seed, size):
     if not report.check(expected is not None, f"{model} runs", why):
         return None
     wrong = report.wrong
-    plain, after, again = (nodes(report, model, f"infer-shapes{more}") for more in ("", ",fuse-loops", ",fuse-loops,unfuse-loops"))
+    plain, after, again = (nodes(report, model, f"infer-shapes{more}") for more in ("", ",fuse-loops(any=true)", ",fuse-loops(any=true),unfuse-loops"))
     groups = after.pop("tn.Fused", 0)
     report.check(plain == after == again, f"{model}: nodes", f"{plain}\n{after}\n{again}")
-    compare(report, f"{model} fused", expected, model, inputs, "infer-shapes,fuse-loops")
+    compare(report, f"{model} fused", expected, model, inputs, "infer-shapes,fuse-loops(any=true)")
     compare(report, f"{model} fused twice, with clean-up", expected, model, inputs,
-            "infer-shapes,fuse-loops(max_nodes=3),share-constants,share-subexpressions,fuse-loops,remove-dead,infer-shapes")  # fmt: skip
-    compare(report, f"{model} taken apart", expected, model, inputs, "infer-shapes,fuse-loops,unfuse-loops")
+            "infer-shapes,fuse-loops(max_nodes=3,any=true),share-constants,share-subexpressions,fuse-loops(any=true),remove-dead,infer-shapes")  # fmt: skip
+    compare(report, f"{model} taken apart", expected, model, inputs, "infer-shapes,fuse-loops(any=true),unfuse-loops")
     for saved in (fused, onnx):
-        done = tenon("opt", model, "--passes", "fuse-loops", "-o", saved)
+        done = tenon("opt", model, "--passes", "fuse-loops(any=true)", "-o", saved)
         if report.check(done.returncode == 0, f"{saved} is saved", done.stderr):
             compare(report, f"{saved} read again", expected, saved, inputs, "infer-shapes")
     if report.wrong == wrong:
@@ -330,11 +330,11 @@ def try_seed(report, seed, size):
 
 def try_model(report, group, name):
     folder = prepare(group)
-    done = tenon("test", os.path.join(folder, name), "--add", "fuse-loops") if folder else None
+    done = tenon("test", os.path.join(folder, name), "--add", "fuse-loops(any=true)") if folder else None
     if done:
-        report.check(done.returncode == 0, f"{name} with fuse-loops", done.stdout + done.stderr)
-        done = tenon("test", os.path.join(folder, name), "--passes", "pre-placement,fuse-loops")
-        report.check(done.returncode == 0, f"{name} with the default list and fuse-loops", done.stdout + done.stderr)
+        report.check(done.returncode == 0, f"{name} with fuse-loops(any=true)", done.stdout + done.stderr)
+        done = tenon("test", os.path.join(folder, name), "--passes", "pre-placement,fuse-loops(any=true)")
+        report.check(done.returncode == 0, f"{name} with the default list and fuse-loops(any=true)", done.stdout + done.stderr)
 
 
 def main():

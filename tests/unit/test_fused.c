@@ -244,14 +244,15 @@ static void test_closed(void **state) {
 static tn_status all_of_it(Context *ctx, Model **model) {
     PassManager manager;
     Pipeline pipeline;
-    const PassSetup setup = {.max_passes = UINT64_MAX, .max_changes = UINT64_MAX};
+    const PassPlace cpu = {"cpu", TN_UNDEFINED};
+    const PassSetup setup = {.places = &cpu, .n_places = 1, .max_passes = UINT64_MAX, .max_changes = UINT64_MAX};
     const char *text = "tn 1 graph @g(%x: f32[4,40], %w: f32[40,40]) -> (%y, %z) {\n"
                        "  %a = MatMul(%x, %w) %t = Identity(%x) %b = Add(%a, 1.0) %c = Relu(%b) %y = Sub(%c, %x)\n"
                        "  %d = Exp(%x) %e = Mul(%d, %t) %f = Add(%e, 1.0) %z = Concat(%d, %f) {axis=0} }";
     TRY(model_parse(ctx, str_of(text), NULL, (Str){0}, model));
     TRY(manager_init(&manager, *model, &setup));
-    tn_status status = pipeline_parse(&manager.arena, STR("fuse-loops,infer-shapes,unfuse-loops,fuse-loops"),
-                                      &pipeline);
+    tn_status status = pipeline_parse(
+        &manager.arena, STR("fuse-loops(any=true),infer-shapes,unfuse-loops,fuse-loops(any=true)"), &pipeline);
     if (status == TN_OK) status = manager_run(&manager, &pipeline);
     manager_free(&manager);
     TRY(status);
