@@ -69,7 +69,8 @@ TN_API void tn_free_text(char *text);
 
 /* Zero means the default in each field. */
 typedef struct tn_context_options {
-    int threads;            /* 0: one for each processor; 1: everything on the calling thread */
+    int threads;            /* 0: one for each processor; 1: everything on the calling thread. Without work they give their
+                               cores back after 100 us, or after as many as the environment's TENON_SPIN_US says */
     void *pthreadpool;      /* a pthreadpool_t of the caller's, to be used instead; outlives the context */
     tn_allocator allocator; /* alloc NULL: the C library's. Gets all memory but what the system libraries take */
     tn_log_fn log;          /* NULL: nothing is logged */

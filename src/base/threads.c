@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads. The one file that knows pthreadpool. */
+/* Spreading work over threads: our own, or a pthreadpool that the caller brings. The one file that knows pthreadpool. */
 #define _GNU_SOURCE
-#include "base/base.h"
+#include "base/workers_int.h"
 
 #include <pthreadpool.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-/* pthreadpool does not notice that a thread could not be made, and waits for it for ever. */
 enum { MOST_THREADS = 1024 };
+/* How long a thread without work keeps its core, unless TENON_SPIN_US says otherwise. */
+enum { SPIN_US = 100, MOST_SPIN_US = 1000000 };
 /* Less work than this is done before another thread has woken. */
 static const double SMALLEST_WORK_NS = 20e3, SMALLEST_RANGE_NS = 5e3;
 enum { RANGES_PER_THREAD = 4 }; /* evens out threads of unequal speed */
 
 struct Pool {
     const Allocator *allocator;
-    pthreadpool_t threads; /* NULL: the caller's thread only */
-    bool owned;
+    Workers *workers;      /* ours, or */
+    pthreadpool_t threads; /* the caller's; neither: the caller's thread only */
     int n;
     pid_t process;    /* that made the threads: a child of fork has none of them */
     atomic_bool busy; /* some thread is spreading work over the pool */
@@ -34,12 +36,16 @@ static int processors(void) {
     return n > 0 ? (int)min_i64(n, MOST_THREADS) : 1;
 }
 
-static tn_status new_pool(const Allocator *a, pthreadpool_t threads, int n, bool owned, Pool **out) {
+static int64_t spin_ns(void) {
+    const char *text = getenv("TENON_SPIN_US");
+    long us = text ? strtol(text, NULL, 10) : SPIN_US;
+    return 1000 * max_i64(0, min_i64(us, MOST_SPIN_US));
+}
+
+static tn_status new_pool(const Allocator *a, int n, Pool **out) {
     Pool *pool = mem_alloc(a, sizeof *pool, alignof(Pool));
     if (!pool) return TN_OUT_OF_MEMORY;
     pool->allocator = a;
-    pool->threads = threads;
-    pool->owned = owned;
     pool->n = n;
     pool->process = getpid();
     atomic_init(&pool->busy, false);
@@ -52,26 +58,26 @@ tn_status pool_new(const Allocator *a, int threads, Pool **out) {
     if (threads > MOST_THREADS)
         return fail(TN_INVALID_ARGUMENT, "%d threads asked for, at most %d are possible", threads, MOST_THREADS);
     if (threads <= 0) threads = processors();
-    pthreadpool_t made = NULL;
-    if (threads > 1) {
-        made = pthreadpool_create((size_t)threads);
-        if (!made) return fail(TN_OUT_OF_MEMORY, "cannot make a pool of %d threads", threads);
-    }
-    tn_status status = new_pool(a, made, threads, true, out);
-    if (status != TN_OK && made) pthreadpool_destroy(made);
+    TRY(new_pool(a, threads, out));
+    tn_status status = threads > 1 ? workers_new(a, threads - 1, spin_ns(), &(*out)->workers) : TN_OK;
+    if (status == TN_OK) return TN_OK;
+    pool_free(*out);
+    *out = NULL;
     return status;
 }
 
 tn_status pool_wrap(const Allocator *a, void *pthreadpool, Pool **out) {
     *out = NULL;
     int n = pthreadpool ? (int)pthreadpool_get_threads_count(pthreadpool) : 1;
-    return new_pool(a, n > 1 ? pthreadpool : NULL, n, false, out);
+    TRY(new_pool(a, n, out));
+    if (n > 1) (*out)->threads = pthreadpool;
+    return TN_OK;
 }
 
 void pool_free(Pool *pool) {
     if (!pool) return;
     /* In a child after fork, joining threads that are not there would hang; their memory goes with the process. */
-    if (pool->owned && pool->threads && pool->process == getpid()) pthreadpool_destroy(pool->threads);
+    if (pool->process == getpid()) workers_free(pool->workers);
     mem_free(pool->allocator, pool, sizeof *pool);
 }
 
@@ -103,7 +109,8 @@ static void spread(Pool *pool, int64_t begin, int64_t end, int64_t ranges, Range
     if (ranges > n) ranges = n;
     Job job = {.fn = fn, .arg = arg, .begin = begin, .quotient = n / ranges, .remainder = n % ranges};
     atomic_store_explicit(&job.started, 1, memory_order_release);
-    pthreadpool_parallelize_1d(pool->threads, run_range, &job, (size_t)ranges, 0);
+    if (pool->workers) workers_run(pool->workers, ranges, run_range, &job);
+    else pthreadpool_parallelize_1d(pool->threads, run_range, &job, (size_t)ranges, 0);
     (void)atomic_load_explicit(&job.finished, memory_order_acquire);
 }
 
