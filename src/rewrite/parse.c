@@ -364,6 +364,8 @@ static tn_status add_class(Parser *p, OpList *list, Str class, bool *found) {
     size_t n;
     const OpSchema *const *all = op_table(&n);
     *found = false;
+    if (!str_equal(class, STR("unary")) && !str_equal(class, STR("binary")) && !str_equal(class, STR("elementwise")))
+        return TN_OK;
     for (size_t i = 0; i < n; i++) {
         if (!in_class(all[i], class)) continue;
         *found = true;
@@ -762,6 +764,14 @@ static bool at_keyword(const Parser *p) {
     return at_word(p, "rule") || at_word(p, "match") || at_word(p, "where") || at_word(p, "write");
 }
 
+/* Of a place behind the rules that are there already. */
+static size_t line_at(const Parser *p, size_t at) {
+    const Rule *last = p->set->rules.len ? p->set->rules.data[p->set->rules.len - 1] : NULL;
+    size_t line = last ? last->line : 1;
+    for (const char *c = last ? last->text.s : p->text.s; c < p->text.s + at; c++) line += *c == '\n';
+    return line;
+}
+
 static tn_status parse_header(Parser *p, Rule *r) {
     size_t start = p->token.at;
     r->text = (Str){p->text.s + start, 0};
@@ -787,7 +797,7 @@ static tn_status parse_header(Parser *p, Rule *r) {
     const char *kept = arena_strndup(p->arena, summary.s, summary.n);
     if (!kept) return TN_OUT_OF_MEMORY;
     r->summary = (Str){kept, summary.n};
-    for (size_t i = r->line = 1, k = 0; k < start; k++, r->line = i) i += p->text.s[k] == '\n';
+    r->line = line_at(p, start);
     return TN_OK;
 }
 
