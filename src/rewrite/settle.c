@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constant parts of a right side are computed when the rule is applied: in float64, and rounded once where the rest of the
-   graph reads them, so that folding a few constants into weights costs them no more than that. */
+   graph reads them, so that folding a few constants into weights costs them no more than that. What is large and only
+   scaled or shifted is computed a few rows at a time, so that weights are not copied twice in another type. */
 #include "eval/eval.h"
 #include "rewrite/rewrite_int.h"
 
 /* A part that would take more is left to whoever folds constants, with its budget. */
 enum { MOST_BYTES = 256 << 20 };
+enum { FEW = 1 << 16, ROWS_OF = 1 << 12 /* elements */ };
 
 typedef struct Settling {
     const Match *match;
@@ -14,6 +16,7 @@ typedef struct Settling {
     Arena arena;
     Tensor wide[RULE_NODES * 4]; /* by new node: its result in float64 */
     bool have[RULE_NODES * 4];
+    bool by_rows[RULE_NODES * 4]; /* likewise, but computed when it is rounded */
 } Settling;
 
 static bool is_wide_enough(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
@@ -63,6 +66,71 @@ static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, T
     return TN_OK;
 }
 
+/* Whether no other constant node reads the result. */
+static bool is_last(const Node *node) {
+    for (const Use *u = node->results[0]->uses; u; u = u->next)
+        if (node_is_constant(u->user)) return false;
+    return true;
+}
+
+/* Element-wise, of many rows, with a result of its operands' type, all of which can be read. */
+static bool may_go_by_rows(const Settling *s, const Node *node) {
+    char group = node->op->outputs[0].group;
+    const Shape *y = &node->results[0]->type->shape;
+    int64_t count = 1;
+    for (int k = 0; k < y->rank; k++) count *= y->dims[k];
+    if (!(node->op->flags & OP_ELEMENTWISE) || !group || group != node->op->inputs[0].group || y->rank == 0 ||
+        y->dims[0] < 2 || count < FEW || !is_last(node))
+        return false;
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Value *v = node->operands[k].value;
+        const Tensor *t = value_constant(v);
+        int i = v && v->def ? index_of(s, v->def) : -1;
+        if (!v) continue;
+        if (t ? t->kind != TYPE_TENSOR || !t->data || !is_wide_enough(t->dtype) : i < 0 || !s->have[i]) return false;
+    }
+    return node->n_operands <= OP_MAX_INPUTS;
+}
+
+/* What of an operand the result's rows [from, from + n) read. */
+static Tensor rows_of(const Tensor *t, const Tensor *y, int64_t from, int64_t n) {
+    Tensor rows = *t;
+    rows.buffer = NULL;
+    if (t->rank != y->rank || t->dims[0] == 1) return rows;
+    rows.offset += from * rows.strides[0];
+    rows.dims[0] = n;
+    return rows;
+}
+
+static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t from, int64_t n) {
+    const Tensor *in[OP_MAX_INPUTS] = {NULL};
+    Tensor rows[OP_MAX_INPUTS], fresh[OP_MAX_INPUTS] = {{0}}, out = {0};
+    tn_status status = TN_OK;
+    int64_t row = tensor_count(y) / y->dims[0];
+    for (uint32_t k = 0; k < node->n_operands && status == TN_OK; k++) {
+        const Value *v = node->operands[k].value;
+        const Tensor *t = value_constant(v);
+        if (!v) continue;
+        rows[k] = rows_of(t ? t : &s->wide[index_of(s, v->def)], y, from, n);
+        in[k] = &rows[k];
+        if (!t) continue;
+        status = widen(s, &rows[k], &fresh[k]);
+        in[k] = &fresh[k];
+    }
+    if (status == TN_OK) status = eval_node(s->ctx, &s->arena, node, in, &out);
+    if (status == TN_OK) store_f64(y->dtype, y->data, from * row, 1, out.data, n * row);
+    tensor_release(&out);
+    for (uint32_t k = 0; k < node->n_operands; k++) tensor_release(&fresh[k]);
+    return status;
+}
+
+static tn_status compute_by_rows(Settling *s, const Node *node, Tensor *y) {
+    int64_t row = tensor_count(y) / y->dims[0], step = max_i64(1, ROWS_OF / row);
+    for (int64_t from = 0; from < y->dims[0]; from += step)
+        TRY(compute_rows(s, node, y, from, min_i64(step, y->dims[0] - from)));
+    return TN_OK;
+}
+
 /* What cannot be computed in float64 is left as it is. */
 static tn_status compute(Settling *s, size_t i) {
     const Node *node = s->built->nodes[i];
@@ -100,9 +168,11 @@ static tn_status narrow(Settling *s, size_t i) {
     Model *model = node->graph->model;
     const Tensor *wide = &s->wide[i];
     Tensor *payload;
+    const Shape *shape = &old->type->shape;
     TRY(model_tensor(model, &payload));
-    TRY(tensor_new(s->ctx, old->type->dtype, wide->rank, wide->dims, payload));
-    store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
+    TRY(tensor_new(s->ctx, old->type->dtype, shape->rank, shape->dims, payload));
+    if (s->by_rows[i]) TRY(compute_by_rows(s, node, payload));
+    else store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
     TRY(const_new(node->graph, payload, STR(""), &constant));
     constant->loc = node->loc;
     node_insert_before(constant, node);
@@ -121,13 +191,17 @@ static void drop(Settling *s, size_t i) {
     memmove(&s->built->nodes[i], &s->built->nodes[i + 1], behind * sizeof *s->built->nodes);
     memmove(&s->wide[i], &s->wide[i + 1], behind * sizeof *s->wide);
     memmove(&s->have[i], &s->have[i + 1], behind * sizeof *s->have);
+    memmove(&s->by_rows[i], &s->by_rows[i + 1], behind * sizeof *s->by_rows);
     s->wide[s->built->n] = (Tensor){0};
-    s->have[s->built->n] = false;
+    s->have[s->built->n] = s->by_rows[s->built->n] = false;
 }
 
 static tn_status settle(Settling *s) {
-    for (size_t i = 0; i < s->built->n; i++)
-        if (may_settle(s->built->nodes[i])) TRY(compute(s, i));
+    for (size_t i = 0; i < s->built->n; i++) {
+        if (!may_settle(s->built->nodes[i])) continue;
+        s->have[i] = s->by_rows[i] = may_go_by_rows(s, s->built->nodes[i]);
+        if (!s->by_rows[i]) TRY(compute(s, i));
+    }
     /* From the last to the first, so that what is read no more goes with its reader. */
     for (size_t i = s->built->n; i-- > 0;) {
         if (!s->have[i]) continue;
