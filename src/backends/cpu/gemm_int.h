@@ -21,7 +21,7 @@ void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stri
 /* ---- products ------------------------------------------------------------------------------------------------ */
 
 /* What is done with a product while it is in registers:
-       y = min(max(alpha * product [+ what c holds] [+ bias of the column] [+ residual], lo), hi)
+       y = min(max(alpha * (product [+ what c holds]) [+ bias of the column] [+ residual], lo), hi)
    from left to right, one rounding each; a NaN stays one. */
 typedef struct GemmTail {
     float alpha;
