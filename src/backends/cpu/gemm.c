@@ -96,12 +96,13 @@ static int64_t at(const int64_t *offsets, int64_t i) { return offsets ? offsets[
 typedef struct Right {
     const float *panels, *last;
     int64_t from;
-    int64_t panel_step, k_step; /* floats from panel to panel and from row to row; k_step 0: the panel's width */
+    int64_t panel_step;
+    bool packed; /* but for the last panel; else rows are those of B */
 } Right;
 
 static const float *right_at(const Work *w, const Right *r, int64_t panel, int64_t k, int64_t *row) {
     bool last = r->last && panel + 1 == w->panels;
-    *row = r->k_step && !last ? r->k_step : width_of(w->t, w->g->n, panel);
+    *row = r->packed || last ? width_of(w->t, w->g->n, panel) : w->g->b_row;
     return (last ? r->last : r->panels + (panel - r->from) * r->panel_step) + k * *row;
 }
 
@@ -116,10 +117,10 @@ static void pack_panel(const Work *w, float *dst, int64_t offset, int64_t panel)
 static Right right_of(const Work *w, const Part *p, Slot *slot, const Part *before) {
     const GemmArgs *g = w->g;
     int64_t nr = w->t->nr, offset = at(g->b_at, p->product), first = p->panel, end = p->panel + p->panels;
-    if (w->where == B_PACKED) return (Right){w->packed + (g->packed ? offset : 0), NULL, 0, g->k * nr, 0};
-    Right r = {slot ? slot->b : NULL, NULL, first, g->k * nr, 0};
+    if (w->where == B_PACKED) return (Right){w->packed + (g->packed ? offset : 0), NULL, 0, g->k * nr, true};
+    Right r = {slot ? slot->b : NULL, NULL, first, g->k * nr, true};
     if (w->where == B_DIRECT) {
-        r = (Right){g->b + offset, NULL, 0, nr, g->b_row};
+        r = (Right){g->b + offset, NULL, 0, nr, false};
         if (g->n % w->t->vector == 0 || end < w->panels) return r;
         first = w->panels - 1;
         r.last = slot->b;
@@ -168,9 +169,8 @@ static void run_group(const Work *w, const Part *part, const Right *right, Slot 
             p.cols = (int)min_i64(g->n - col, nr);
             p.tail = last ? &tail : NULL;
             bool more = j + 1 < end;
-            p.next = right->k_step || (!more && last)
-                         ? NULL
-                         : right_at(w, right, more ? j + 1 : first, more ? k0 : k0 + k, &next_row);
+            if (right->packed && (more || !last))
+                p.next = right_at(w, right, more ? j + 1 : first, more ? k0 : k0 + k, &next_row);
             w->t->panel(&p);
             if (last && g->finish) g->finish(g->arg, part->product, row, col, p.c, g->c_row, rows, p.cols);
         }
