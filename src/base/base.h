@@ -202,6 +202,8 @@ tn_status file_map(const Allocator *a, const char *path, Buffer **out);
    followed (a link that stays beneath it is fine). Anything else is TN_IO. The diagnostic's file is left for the
    caller to set: the model that names `path`. */
 tn_status file_map_beneath(const Allocator *a, const char *dir, Str path, Buffer **out);
+/* Of a part of a mapped file that will hardly be read again: its pages need not stay in memory. Nothing for other memory. */
+void file_forget(const void *bytes, size_t n);
 /* The folder part of a path ("." when there is none), as arena text. */
 char *path_dirname(Arena *arena, const char *path);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,9 +19,48 @@
 /* NONBLOCK: opening a pipe would wait for its writer. It means nothing for a regular file. */
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
+/* ---- mappings ------------------------------------------------------------------------------------------------ */
+
+/* One that lives; its record lies in the heap. */
+typedef struct Mapping {
+    char *data;
+    size_t size;
+    const Allocator *allocator;
+    struct Mapping *next;
+} Mapping;
+static Mapping *mappings;
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void unmap(void *user, void *data, size_t size) {
-    (void)user;
+    Mapping *m = user;
+    pthread_mutex_lock(&mappings_lock);
+    Mapping **at = &mappings;
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
+    pthread_mutex_unlock(&mappings_lock);
+    mem_free(m->allocator, m, sizeof *m);
     munmap(data, size);
+}
+
+static tn_status note_mapping(const Allocator *a, void *data, size_t size, Mapping **out) {
+    Mapping *m = mem_alloc(a, sizeof *m, alignof(Mapping));
+    if (!m) return TN_OUT_OF_MEMORY;
+    pthread_mutex_lock(&mappings_lock);
+    *m = (Mapping){data, size, a, mappings};
+    *out = mappings = m;
+    pthread_mutex_unlock(&mappings_lock);
+    return TN_OK;
+}
+
+void file_forget(const void *bytes, size_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)bytes + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)bytes + n) / page * page;
+    if (to <= from) return;
+    pthread_mutex_lock(&mappings_lock);
+    for (const Mapping *m = mappings; m; m = m->next)
+        if ((uintptr_t)m->data <= from && to <= (uintptr_t)m->data + m->size)
+            (void)madvise((void *)from, to - from, MADV_DONTNEED);
+    pthread_mutex_unlock(&mappings_lock);
 }
 
 static tn_status map_bytes(const Allocator *a, int fd, size_t size, Buffer **out) {
@@ -28,10 +68,15 @@ static tn_status map_bytes(const Allocator *a, int fd, size_t size, Buffer **out
     void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return fail(errno == ENOMEM ? TN_OUT_OF_MEMORY : TN_IO, "cannot map %zu bytes: %s", size, strerror(errno));
-    tn_status status = buffer_borrow(a, data, size, unmap, NULL, out);
-    if (status != TN_OK) munmap(data, size);
+    Mapping *mapping = NULL;
+    tn_status status = note_mapping(a, data, size, &mapping);
+    if (status == TN_OK) status = buffer_borrow(a, data, size, unmap, mapping, out);
+    if (status != TN_OK && mapping) unmap(mapping, data, size);
+    else if (status != TN_OK) munmap(data, size);
     return status;
 }
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
 
 /* Asks the open file, not its name, which may stand for another file by now. Closes it. */
 static tn_status map_open_file(const Allocator *a, int fd, const char *path, Buffer **out) {

@@ -33,6 +33,7 @@ typedef struct PackKey {
     const void *source; /* the constant's bytes, which stay where they are while the result is held */
     const char *format; /* a literal: how they are packed */
     int64_t params[6];  /* whatever else decides the bytes */
+    size_t n_bytes;     /* of the source, when it is one run of bytes that will not be read again: its pages go back */
 } PackKey;
 /* `make` fills `size` bytes that are zero; it runs once, on one thread. To be given back with packed_put. */
 tn_status packed_get(Context *context, const PackKey *key, size_t size, tn_status (*make)(void *arg, void *dst),
@@ -44,6 +45,7 @@ typedef struct Prepared {
     void *data;
     size_t size;
     void (*release)(struct Prepared *prepared, const Allocator *allocator);
+    uint32_t replaces; /* bit i: launch does not read operand i, a constant */
 } Prepared;
 
 typedef struct KernelDesc {

@@ -64,6 +64,7 @@ static Entry *add(Context *context, const PackKey *key, size_t size) {
 static tn_status fill(Entry *e, tn_status (*make)(void *arg, void *dst), void *arg) {
     pthread_mutex_unlock(&lock);
     tn_status status = make(arg, e->packed.data);
+    if (e->key.n_bytes) file_forget(e->key.source, e->key.n_bytes);
     pthread_mutex_lock(&lock);
     e->status = status;
     e->made = true;

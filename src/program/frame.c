@@ -39,6 +39,28 @@ static tn_status bind_constant(Frame *f, int32_t s, bool may_read) {
     return payload_read(f->runner->ctx, payload, may_read || bytes <= FOLD_BYTES, &f->t[s]);
 }
 
+static void want(Frame *f, int32_t s) {
+    SlotState *state = &f->state[s];
+    if (f->program->slots.data[s].kind != SLOT_CONST || state->wanted) return;
+    state->wanted = f->constants_due = true;
+}
+
+void want_constants(Frame *f, const Instr *instr, uint32_t replaced) {
+    for (uint32_t k = 0; k < instr->n_in; k++)
+        if (instr->in[k] >= 0 && !(k < 32 && replaced & 1u << k)) want(f, instr->in[k]);
+    for (uint32_t k = 0; k < instr->n_captures; k++) want(f, instr->captures[k]);
+}
+
+tn_status frame_read_constants(Frame *f) {
+    for (size_t s = 0; f->constants_due && s < f->program->slots.len; s++) {
+        if (!f->state[s].wanted || f->state[s].read) continue;
+        TRY(bind_constant(f, (int32_t)s, true));
+        f->state[s].read = true;
+    }
+    f->constants_due = false;
+    return TN_OK;
+}
+
 /* ---- making -------------------------------------------------------------------------------------------------- */
 
 tn_status frame_new(const Program *program, Runner *runner, Memory *memory, Frame **out) {
@@ -135,6 +157,7 @@ tn_status frame_choose(Frame *f, const Tensor *inputs, const Tensor *captures) {
     }
     for (size_t i = 0; i < p->inputs.len; i++) set_given(f, p->inputs.data[i], &inputs[i]);
     for (size_t i = 0; i < p->captures.len; i++) set_given(f, p->captures.data[i], &captures[i]);
+    for (size_t i = 0; i < p->outputs.len; i++) want(f, p->outputs.data[i]);
     if (p->instrs.len > 0) TRY(segment_choose(f, 0));
     return sign(f, inputs, captures);
 }
@@ -200,9 +223,7 @@ tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures) {
     const Program *p = f->program;
     frame_finish(f); /* after a run that failed */
     memset(f->output_data, 0, p->outputs.len * sizeof *f->output_data);
-    for (size_t s = 0; s < p->slots.len && !f->constants_read; s++)
-        if (p->slots.data[s].kind == SLOT_CONST) TRY(bind_constant(f, (int32_t)s, true));
-    f->constants_read = true;
+    TRY(frame_read_constants(f));
     for (size_t i = 0; i < p->inputs.len; i++) place_given(&f->t[p->inputs.data[i]], &inputs[i]);
     for (size_t i = 0; i < p->captures.len; i++) place_given(&f->t[p->captures.data[i]], &captures[i]);
     return TN_OK;

@@ -136,7 +136,7 @@ typedef struct Frame {
     int64_t arena_size;    /* of the plan so far */
     VEC(int32_t) owned;    /* slots with memory of their own: strings, results of unknown size */
     VEC(Tensor) signature; /* inputs and captures as planned */
-    bool constants_read;   /* large constants are in place: a later run takes no lock for them */
+    bool constants_due;    /* some constant is wanted that is not in place yet */
     void **output_data;    /* by output: the session's memory for it, once asked for */
 } Frame;
 

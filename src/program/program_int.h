@@ -19,6 +19,7 @@ typedef struct SlotState {
     bool known;        /* dims and strides are known */
     bool told;         /* by its kernel, at each run anew */
     bool fixed;        /* ready since before any run: constants and what follows from them and from shapes */
+    bool wanted, read; /* of a constant: some instruction reads its bytes when it runs; they are in place */
     bool grew;         /* it lies in the memory of the input that it begins with */
     bool gives_output; /* of a root: some slot in it is an output that goes into memory of the caller's */
     Home home;         /* of the root */
@@ -76,6 +77,10 @@ tn_status segment_place(Frame *f, size_t k);
 tn_status segment_plan(Frame *f, size_t k);
 /* Whether what the plan assumed still holds. */
 bool segment_holds(const Frame *f, size_t segment);
+/* What an instruction reads of constants, but for operands whose bit is set, has to be there when it runs. */
+void want_constants(Frame *f, const Instr *instr, uint32_t replaced);
+/* Puts those in place that are wanted: a later run takes no lock for them. */
+tn_status frame_read_constants(Frame *f);
 /* Data pointers from their homes of slots planned and made before instruction `end`: what comes after may be planned
    anew. */
 tn_status frame_bind(Frame *f, int32_t end);

@@ -348,9 +348,14 @@ static tn_status plan_instr(Planning *p, int32_t i) {
     step->made = NULL;
     if (instr->node->op->regions) {
         TRY(plan_moves(p, i, &x, &declined));
-        if (!declined) return TN_OK;
+        if (!declined) {
+            want_constants(p->f, instr, 0);
+            return TN_OK;
+        }
     }
-    return plan_kernel(p, instr, i, step, &x);
+    TRY(plan_kernel(p, instr, i, step, &x));
+    want_constants(p->f, instr, step->prepared.replaces);
+    return TN_OK;
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */

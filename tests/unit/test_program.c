@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sys/wait.h>
+#include <tenon/passes.h>
 #include <unistd.h>
 
 #include "session/session.h"
@@ -163,15 +164,21 @@ static bool same(const Tensor *a, const Tensor *b) {
     return bytes == 0 || memcmp(tensor_bytes(a), tensor_bytes(b), bytes) == 0;
 }
 
-/* A fresh session's answers on a context's pool. */
-static void run_fresh(Context *ctx, const Sample *s, tn_tensor *out[MOST], size_t *n_out) {
+/* Bitwise what the evaluator says. */
+static const tn_place on_reference = {"reference", TN_UNDEFINED};
+static const tn_pass_settings reference_only = {.places = &on_reference, .n_places = 1};
+
+/* A fresh session's answers on a context's pool. `passes` may be NULL. */
+static void run_fresh(Context *ctx, const Sample *s, const tn_pass_settings *passes, tn_tensor *out[MOST],
+                      size_t *n_out) {
+    const tn_session_options options = {.passes = passes};
     tn_model *model;
     tn_session *session;
     tn_tensor *in[MOST] = {0};
     size_t n_in;
     OK(load(ctx, s->text, &model));
     OK(make_inputs(ctx, model, s, in, &n_in));
-    OK(tn_session_create(model, NULL, &session));
+    OK(tn_session_create(model, &options, &session));
     *n_out = tn_session_n_outputs(session);
     memset(out, 0, MOST * sizeof *out);
     OK(tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, out, *n_out));
@@ -198,7 +205,7 @@ static void test_against_evaluator(void **state) {
         Tensor want[MOST];
         tn_model *model;
         size_t n_in, n_out;
-        run_fresh(ctx, &samples[k], out, &n_out);
+        run_fresh(ctx, &samples[k], &reference_only, out, &n_out);
         OK(load(ctx, samples[k].text, &model));
         OK(make_inputs(ctx, model, &samples[k], in, &n_in));
         for (size_t i = 0; i < n_in; i++) given[i] = &in[i]->t;
@@ -223,8 +230,8 @@ static void test_threads_do_not_matter(void **state) {
         for (size_t k = 0; k < N_SAMPLES; k++) {
             tn_tensor *a[MOST], *b[MOST];
             size_t n;
-            run_fresh(none, &samples[k], a, &n);
-            run_fresh(ctx, &samples[k], b, &n);
+            run_fresh(none, &samples[k], NULL, a, &n);
+            run_fresh(ctx, &samples[k], NULL, b, &n);
             for (size_t i = 0; i < n; i++) assert_true(same(&a[i]->t, &b[i]->t));
             release(a, n);
             release(b, n);
@@ -248,7 +255,7 @@ static void test_resize_back_and_forth(void **state) {
             const Sample *s = &samples[first + turn % (end - first)];
             tn_tensor *in[MOST] = {0}, *out[MOST] = {0}, *want[MOST];
             size_t n_in, n_out;
-            run_fresh(ctx, s, want, &n_out);
+            run_fresh(ctx, s, NULL, want, &n_out);
             OK(make_inputs(ctx, model, s, in, &n_in));
             OK(tn_session_run(session, NULL, (const tn_tensor *const *)in, n_in, out, n_out));
             for (size_t i = 0; i < n_out; i++) {
@@ -611,7 +618,7 @@ static void test_two_threads(void **state) {
             tn_tensor *want[MOST];
             tn_model *model;
             size_t n;
-            run_fresh(ctx, &samples[k], want, &n);
+            run_fresh(ctx, &samples[k], NULL, want, &n);
             OK(load(ctx, samples[k].text, &model));
             for (int i = 0; i < 2; i++) {
                 workers[i] = (Worker){.ctx = ctx, .model = model, .sample = &samples[k], .want = want, .n_want = n};

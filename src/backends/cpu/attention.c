@@ -7,9 +7,9 @@
 typedef struct Run {
     const AttnJob *job;
     const AttnTable *table;
-    int64_t group, rows;   /* heads that share keys; queries of all of them */
+    int64_t group, rows;    /* heads that share keys; queries of all of them */
     int64_t units, vectors; /* of rows */
-    bool join_first;       /* each unit joins its head's keys and values itself */
+    bool join_first;        /* each unit joins its head's keys and values itself */
     int64_t scratch_size;
     float *scratch;
     atomic_llong next;
@@ -145,7 +145,8 @@ static tn_status run_units(KernelCtx *c, Run *run, int64_t units, int64_t worker
     const AttnJob *job = run->job;
     double span = job->right == 0 ? 0.6 : 1;
     double cost = 2e-2 * (double)(run->rows / run->units + 1) * (double)(job->keys + 1) *
-                      (double)(job->size + job->v_size + 8) * span + 200;
+                      (double)(job->size + job->v_size + 8) * span +
+                  200;
     int64_t most = max_i64(workers, (int64_t)(10e6 * (double)workers / cost));
     for (int64_t first = 0; first < units; first += most) {
         Worker w = {run, first, min_i64(most, units - first)};

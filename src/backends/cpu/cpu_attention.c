@@ -73,8 +73,8 @@ static void read_sizes(const KernelCtx *c, AttnJob *job) {
         *p = (AttnPart){read_heads(c->in[IN_PAST_K], 0), read_heads(c->in[IN_PAST_V], 0), c->in[IN_PAST_K]->dims[2]};
         job->offset = p->steps;
     }
-    job->part[job->n_parts++] =
-        (AttnPart){read_heads(k, job->kv_heads), read_heads(v, job->kv_heads), k->dims[k->rank - 2]};
+    job->part[job->n_parts++] = (AttnPart){read_heads(k, job->kv_heads), read_heads(v, job->kv_heads),
+                                           k->dims[k->rank - 2]};
     job->length = job->keys = job->offset + k->dims[k->rank - 2];
 }
 

@@ -176,10 +176,13 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
     int64_t n = n_matrices(b);
     if (n > 1 && (!tensor_is_dense(t) || asks(q->node, "transBatchB"))) return TN_OK; /* more than a key tells */
     int64_t k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
-    PackKey key = {packing.bytes, "gemm_b", {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], gemm_nr(), n}};
+    PackKey key = {packing.bytes,
+                   "gemm_b",
+                   {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], gemm_nr(), n},
+                   tensor_is_dense(t) ? (size_t)tensor_count(t) * sizeof(float) : 0};
     PackedRight *right = mem_alloc(&context->allocator, sizeof *right, alignof(PackedRight));
     if (!right) return TN_OUT_OF_MEMORY;
-    *out = (Prepared){right, sizeof *right, release};
+    *out = (Prepared){right, sizeof *right, release, .replaces = 1u << 1};
     right->nr = gemm_nr();
     tn_status status = packed_get(context, &key, (size_t)(n * packed_step(b)) * sizeof(float), pack_matrices, &packing,
                                   &right->packed);
