@@ -350,9 +350,215 @@ static void test_groups(void **state) {
     context_unref(ctx);
 }
 
+/* ---- behind a heavy node ------------------------------------------------------------------------------------------ */
+
+static bool is_matmul(const Node *node) { return node_is_onnx(node, "MatMul"); }
+
+/* Result dims [batch, channels, h, w] of a product; tiles have rows along h and w, or along w alone, and columns along the
+   channels; or rows along h (or batch, channels and h) and columns along w. */
+static void check_tiles(const Body *body, const KernelCtx *c, const Tensor *product, const Tensor *expected,
+                        Within within) {
+    BodyMap map;
+    const Tensor *y = &c->out[0];
+    bool channels = pick(0, 1);
+    int row_axis = channels ? 2 : pick(0, 2), n_axes = channels ? 2 : 3 - row_axis, col_axis = channels ? 1 : 3;
+    OK(body_map(body, c, row_axis, n_axes, col_axis, &map));
+    int first = map.rows_walk ? row_axis : row_axis + n_axes - 1, end = row_axis + n_axes;
+    int64_t rows = 1, at[TN_MAX_RANK] = {0}, done = 0;
+    for (int k = first; k < end; k++) rows *= y->dims[k];
+    for (int64_t i = 0, n = tensor_count(y); i < n && done < 200; i++) { /* from every element on, as if */
+        int64_t row = 0, left[TN_MAX_RANK];
+        for (int k = first; k < end; k++) row = row * y->dims[k] + at[k];
+        int64_t most_rows = rows - row, most_cols = y->dims[col_axis] - at[col_axis];
+        int64_t r = pick(1, (int)most_rows), q = pick(1, (int)most_cols), ld = q + pick(0, 3);
+        float *tile = calloc((size_t)(r * ld), sizeof *tile), *out = pick(0, 1) ? tile : calloc((size_t)(r * ld), 4);
+        memcpy(left, at, sizeof left);
+        for (int64_t a = 0; a < r; a++) {
+            for (int64_t b = 0; b < q; b++) {
+                left[col_axis] = at[col_axis] + b;
+                tile[a * ld + b] = (float)number_at(product, left);
+            }
+            for (int k = end; k-- > first && ++left[k] == y->dims[k];) left[k] = 0;
+        }
+        body_run_tile(&map, at, tile, ld, out, ld, r, q);
+        memcpy(left, at, sizeof left);
+        for (int64_t a = 0; a < r; a++) {
+            for (int64_t b = 0; b < q; b++) {
+                left[col_axis] = at[col_axis] + b;
+                assert_true(is_near(out[a * ld + b], number_at(expected, left), within));
+            }
+            for (int k = end; k-- > first && ++left[k] == y->dims[k];) left[k] = 0;
+        }
+        if (out != tile) free(out);
+        free(tile);
+        int64_t skip = pick(1, 1 + (int)(n / 100));
+        for (; skip > 0; skip--, i++, done++)
+            for (int k = 4; k-- > 0 && ++at[k] == y->dims[k];) at[k] = 0;
+        i--;
+    }
+}
+
+static void test_heavy(void **state) {
+    (void)state;
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (int k = 0; k < times; k++) {
+        seed = first_seed + (uint64_t)k;
+        Group g = {.n_in = pick(1, 3)};
+        Dims whole = {4, {pick(1, 3), pick(1, 40), pick(1, 7), pick(1, 40)}};
+        Dims a = whole, b = whole;
+        a.dims[3] = b.dims[2] = 5;
+        Operand in[8];
+        int n_in = g.n_in + 3, n_nodes = pick(1, 8);
+        text_init(&g.text, &ctx->allocator);
+        text_puts(&g.text, "tn 1 graph @g(");
+        for (int i = 0; i < n_in; i++) {
+            Dims d = i == 0 ? a : i == 1 ? b : smaller_dims(&whole);
+            bool truth = i == n_in - 1;
+            text_printf(&g.text, "%s%%x%d: ", i ? ", " : "", i);
+            put_type(&g.text, truth ? "bool" : "f32", &d);
+            make_operand(ctx, truth ? TN_BOOL : TN_F32, d.rank, d.dims, 1, false, pick(0, 1), &in[i]);
+        }
+        text_puts(&g.text, ") -> (%m, %y) {\n  %m = MatMul(%x0, %x1)\n  %y = tn.Fused(");
+        for (int i = 0; i < n_in; i++) text_printf(&g.text, "%s%%x%d", i ? ", " : "", i);
+        text_puts(&g.text, ") {body = graph(%p, %q");
+        for (int i = 0; i <= g.n_in; i++) text_printf(&g.text, ", %%a%d", i);
+        text_puts(&g.text, ") -> (%r) {\n    %v0 = MatMul(%p, %q)\n");
+        g.n_values = 1;
+        for (int i = 0; i < n_nodes; i++) add_group_node(&g, g.n_in);
+        text_printf(&g.text, "    %%r = Identity(%%v%d)\n  }} }", g.n_values - 1);
+        Model *model = parse_model(ctx, g.text.s);
+        const Node *node = model->main->last;
+        const Tensor *dense[8], *given[8];
+        Tensor out[2];
+        Heavy heavy;
+        Body *body;
+        Arena arena;
+        for (int i = 0; i < n_in; i++) dense[i] = &in[i].dense, given[i] = &in[i].t;
+        OK(eval_graph(ctx, model->main, dense, out));
+        bool opened = heavy_open(node, is_matmul, &heavy);
+        if (!opened) print_error("%s\n", g.text.s);
+        assert_true(opened && heavy.fused && heavy.in[0] == 0 && heavy.in[1] == 1 && heavy.in[2] == -1);
+        arena_init(&arena, &ctx->allocator);
+        OK(body_compile(node, heavy.node, &arena, &body));
+        KernelCtx c = {.node = node, .n_in = n_in, .n_out = 1, .in = given, .out = &out[1], .context = ctx};
+        EACH_LEVEL(level, best) check_tiles(body, &c, &out[0], &out[1], (Within){1e-3, 1e-3});
+        arena_free(&arena);
+        for (int i = 0; i < n_in; i++) free_operand(&in[i]);
+        for (int i = 0; i < 2; i++) tensor_release(&out[i]);
+        model_free(model);
+        text_free(&g.text);
+    }
+    context_unref(ctx);
+}
+
+/* ---- short forms -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *body;
+    bool is_short;
+    int bias, residual;
+    float lo, hi;
+} shorts[] = {
+    {"%r = Relu(%m)", true, -1, -1, 0, INFINITY},
+    {"%b = Add(%m, %bias) %r = Relu(%b)", true, 2, -1, 0, INFINITY},
+    {"%b = Add(%bias, %m) %c = Add(%res, %b) %r = Clip(%c, f32 -1, f32 6)", true, 2, 3, -1, 6},
+    {"%c = Add(%m, %res) %i = Identity(%c) %r = Min(%i, f32 6)", true, -1, 3, -INFINITY, 6},
+    {"%c = Relu(%m) %r = Min(%c, f32 6)", true, -1, -1, 0, 6},
+    {"%c = Min(%m, f32 6) %r = Relu(%c)", true, -1, -1, 0, 6},
+    {"%c = Min(%m, f32 -6) %r = Relu(%c)", true, -1, -1, 0, 0},
+    {"%c = Add(%m, %res) %r = Add(%c, %bias)", false},
+    {"%c = Relu(%m) %r = Add(%c, %bias)", false},
+    {"%c = Add(%m, %res) %r = Add(%c, %res)", false},
+    {"%r = Add(%m, %m)", false},
+    {"%r = Add(%m, f32 1)", false},
+    {"%r = Add(%m, %rows)", false},
+    {"%r = Mul(%m, %bias)", false},
+    {"%c = Relu(%bias) %r = Add(%m, %c)", false},
+    {"%r = Greater(%m, %bias)", false},
+};
+
+static void test_shorts(void **state) {
+    (void)state;
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++) {
+        Text text;
+        text_init(&text, &ctx->allocator);
+        text_printf(
+            &text,
+            "tn 1 graph @g(%%x: f32[6,4], %%w: f32[4,5], %%k: f32[1,5], %%l: f32[6,5], %%o: f32[6,1]) -> (%%y) {\n"
+            "  %%y = tn.Fused(%%x, %%w, %%k, %%l, %%o) {body = graph(%%p, %%q, %%bias, %%res, %%rows) -> (%%r) {\n"
+            "    %%m = MatMul(%%p, %%q) %s }} }",
+            shorts[i].body);
+        Model *model = parse_model(ctx, text.s);
+        const Node *node = model->main->first;
+        Tensor in[5], out;
+        const Tensor *given[5];
+        Heavy heavy;
+        Body *body;
+        BodyShort found;
+        Arena arena;
+        for (int k = 0; k < 5; k++) {
+            const Type *type = model->main->inputs.data[k]->type;
+            tensor_set_dense(&in[k], type->dtype, type->shape.rank, type->shape.dims);
+            given[k] = &in[k];
+        }
+        tensor_set_dense(&out, TN_F32, 2, (int64_t[]){6, 5});
+        KernelQuery q = {.node = node, .n_in = 5, .n_out = 1, .in = given, .out = &out};
+        assert_true(heavy_open(node, is_matmul, &heavy));
+        arena_init(&arena, &ctx->allocator);
+        OK(body_compile(node, heavy.node, &arena, &body));
+        bool is_short = body_as_short(body, &q, 1, &found);
+        if (is_short != shorts[i].is_short) print_error("%s\n", shorts[i].body);
+        assert_int_equal(is_short, shorts[i].is_short);
+        if (is_short) {
+            bool same = found.bias == shorts[i].bias && found.residual == shorts[i].residual &&
+                        found.lo == shorts[i].lo && found.hi == shorts[i].hi;
+            if (!same)
+                print_error("%s: %d %d %g %g\n", shorts[i].body, found.bias, found.residual, (double)found.lo,
+                            (double)found.hi);
+            assert_true(same);
+        }
+        arena_free(&arena);
+        model_free(model);
+        text_free(&text);
+    }
+    context_unref(ctx);
+}
+
+/* What heavy_open must not take. */
+static void test_refused(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "graph(%p, %q, %b) -> (%r) { %n = Neg(%p) %r = MatMul(%n, %q) }",           /* its operand is computed */
+        "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = MatMul(%n, %q) }",    /* two of them */
+        "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = CumSum(%n, i64 0) }", /* no light node */
+        "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",                           /* none */
+        "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Add(%n, f32[4] [1, 2, 3, 4]) }"};
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        Text text;
+        Heavy heavy;
+        text_init(&text, &ctx->allocator);
+        text_printf(&text,
+                    "tn 1 graph @g(%%x: f32[4,4], %%w: f32[4,4], %%k: f32[4]) -> (%%y) {\n"
+                    "  %%y = tn.Fused(%%x, %%w, %%k) {body = %s} }",
+                    bodies[i]);
+        Model *model = parse_model(ctx, text.s);
+        if (heavy_open(model->main->first, is_matmul, &heavy)) print_error("taken: %s\n", bodies[i]);
+        assert_false(heavy_open(model->main->first, is_matmul, &heavy));
+        model_free(model);
+        text_free(&text);
+    }
+    context_unref(ctx);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_singles), cmocka_unit_test(test_constants),
-                                       cmocka_unit_test(test_groups)};
+                                       cmocka_unit_test(test_groups),  cmocka_unit_test(test_heavy),
+                                       cmocka_unit_test(test_shorts),  cmocka_unit_test(test_refused)};
     if (argc > 1) times = (int)strtol(argv[1], NULL, 10);
     if (argc > 2) first_seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests(tests, NULL, NULL);
