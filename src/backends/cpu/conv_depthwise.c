@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions in which each channel is a group of its own. */
+#include "backends/cpu/conv_int.h"
+#include "backends/cpu/depthwise_int.h"
+
+typedef struct Depthwise {
+    const ConvRunArgs *run;
+    const DepthwiseTable *table;
+    const float *weights;
+    int64_t w_ld;
+    int last;                                /* the spatial dimension along which rows run */
+    int64_t columns, above;                  /* taps of a row of the window, rows of a window */
+    void (*tile)(const DepthwiseTile *tile); /* NULL: pixel by pixel */
+    int64_t tiles;                           /* of a row of the result */
+    int64_t rows;                            /* of an image of the result */
+} Depthwise;
+
+int64_t depthwise_room(int64_t channels) { return (channels + 15) / 16 * 16; }
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst) {
+    int64_t room = depthwise_room(g->group), tap[CONV_DIMS] = {0};
+    for (int64_t t = 0; t < g->taps; t++, dst += room) {
+        int64_t at = w->offset;
+        for (int d = 0; d < g->win.rank; d++) at += tap[d] * w->strides[2 + d];
+        for (int64_t c = 0; c < room; c++) {
+            if (c < g->group) memcpy(&dst[c], (const char *)w->data + 4 * (at + c * w->strides[0]), sizeof *dst);
+            else dst[c] = 0;
+        }
+        for (int d = g->win.rank - 1; d >= 0 && ++tap[d] == g->win.kernel[d]; d--) tap[d] = 0;
+    }
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+
+enum { MOST_ROWS = 64 }; /* of a window */
+
+typedef struct WindowRows {
+    int64_t n;
+    const float *x[MOST_ROWS], *w[MOST_ROWS];
+} WindowRows;
+
+/* The rows of the window of result row `row` that lie in the data; its column is added later. */
+static void find_rows(const Depthwise *d, const float *x, int64_t row, WindowRows *rows) {
+    const ConvGeom *g = d->run->g;
+    const ConvWindow *w = &g->win;
+    int64_t start[CONV_DIMS], tap[CONV_DIMS] = {0};
+    for (int k = d->last - 1; k >= 0; k--) {
+        start[k] = row % g->out[k] * w->stride[k] - w->begin[k];
+        row /= g->out[k];
+    }
+    rows->n = 0;
+    for (int64_t r = 0; r < d->above; r++) {
+        int64_t at = 0;
+        bool inside = true;
+        for (int k = 0; k < d->last; k++) {
+            int64_t i = start[k] + tap[k] * w->dilation[k];
+            inside &= i >= 0 && i < g->in[k];
+            at += i * d->run->x.stride[k];
+        }
+        if (inside) {
+            rows->x[rows->n] = x + at;
+            rows->w[rows->n++] = d->weights + r * d->columns * d->w_ld;
+        }
+        for (int k = d->last - 1; k >= 0 && ++tap[k] == w->kernel[k]; k--) tap[k] = 0;
+    }
+}
+
+static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, ConvFinish *f) {
+    const ConvEpilogue *after = &d->run->after;
+    *f = (ConvFinish){.bias = after->bias, .residual_ld = after->residual_ld, .lo = after->lo, .hi = after->hi};
+    if (after->residual) f->residual = after->residual + image * after->residual_image + pixel * after->residual_ld;
+}
+
+static void run_body(const Depthwise *d, int64_t image, int64_t pixel, int64_t n, float *y) {
+    const ConvGeom *g = d->run->g;
+    int64_t at[TN_MAX_RANK] = {image}, rest = pixel;
+    for (int k = d->last; k >= 0; k--) {
+        at[2 + k] = rest % g->out[k];
+        rest /= g->out[k];
+    }
+    body_run_tile(d->run->after.body, at, y, d->run->y_ld, y, d->run->y_ld, n, g->group);
+}
+
+/* Neighbours of a row, `n` of them from `first` on. */
+static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, int64_t first, int64_t n) {
+    const ConvRunArgs *run = d->run;
+    const ConvGeom *g = run->g;
+    const ConvWindow *w = &g->win;
+    int64_t start = first * w->stride[d->last] - w->begin[d->last], x_ld = run->x.stride[d->last];
+    int64_t pixel = row * g->out[d->last] + first, dilation = w->dilation[d->last];
+    const float *x[MOST_ROWS];
+    ConvFinish finish;
+    for (int64_t r = 0; r < rows->n; r++) x[r] = rows->x[r] + start * x_ld;
+    finish_of(d, image, pixel, &finish);
+    DepthwiseTile t = {.x = x,
+                       .w = rows->w,
+                       .n_rows = rows->n,
+                       .x_ld = d->tile ? x_ld : x_ld * dilation,
+                       .w_ld = d->w_ld,
+                       .n = n,
+                       .channels = g->group,
+                       .y = run->y.data + image * run->y.image + pixel * run->y_ld,
+                       .y_ld = run->y_ld,
+                       .finish = &finish};
+    int64_t left = max_i64(0, -start), right = g->in[d->last] - start; /* the data in columns */
+    t.from = d->tile ? left : (left + dilation - 1) / dilation;
+    t.to = d->tile ? right : min_i64(d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
+    t.to = min_i64(t.to, (n - 1) * w->stride[d->last] + d->columns);
+    if (d->tile) d->tile(&t);
+    else d->table->pixel(&t);
+    if (run->after.body) run_body(d, image, pixel, n, t.y);
+}
+
+/* One item is one row of the result. */
+static void run_range(void *arg, int64_t begin, int64_t end) {
+    const Depthwise *d = arg;
+    int64_t width = d->run->g->out[d->last];
+    for (int64_t item = begin; item < end; item++) {
+        int64_t image = item / d->rows, row = item % d->rows;
+        WindowRows rows;
+        find_rows(d, d->run->x.data + image * d->run->x.image, row, &rows);
+        for (int64_t i = 0; i < d->tiles; i++) {
+            int64_t first = i * width / d->tiles;
+            run_tile(d, &rows, image, row, first, (i + 1) * width / d->tiles - first);
+        }
+    }
+}
+
+static void choose_tile(Depthwise *d) {
+    const ConvWindow *w = &d->run->g->win;
+    int64_t step = w->stride[d->last], width = d->run->g->out[d->last];
+    bool fits = w->dilation[d->last] == 1 && d->columns < 8 && step < 3 && d->run->g->group >= d->table->vector;
+    if (fits) d->tile = d->table->tile[d->columns][step];
+    d->tiles = d->tile ? (width + DEPTHWISE_PIXELS - 1) / DEPTHWISE_PIXELS : width;
+}
+
+bool depthwise_takes(const ConvGeom *g) {
+    if (g->c != 1 || g->m != 1 || g->group == 1) return false;
+    return g->taps / g->win.kernel[g->win.rank - 1] <= MOST_ROWS;
+}
+
+tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
+    const ConvGeom *g = run->g;
+    int last = g->win.rank - 1;
+    Depthwise d = {.run = run,
+                   .table = ISA_PICK(depthwise_table),
+                   .weights = weights,
+                   .w_ld = depthwise_room(g->group),
+                   .last = last,
+                   .columns = g->win.kernel[last],
+                   .above = g->taps / g->win.kernel[last],
+                   .rows = g->out_px / max_i64(1, g->out[last])};
+    choose_tile(&d);
+    double cost = (double)(g->out[last] * g->group * g->taps) / 20;
+    return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions as products that are never laid out: each tile of pixels meets the weights tap by tap, through pointers to
+   where each pixel's window lies in the data. Any window, any number of dimensions, any groups. */
+#include "backends/cpu/conv_int.h"
+
+enum {
+    BLOCK_K = 768,    /* rows of a panel that pass over a block of pixels at a time: they stay in the second cache */
+    BLOCK_TAPS = 256, /* ... in so many taps at most */
+    BLOCK_TILES = 40, /* of a block of pixels */
+    TILES_FOR_THREADS = 12 /* with fewer a thread, threads share channels */
+};
+
+typedef struct Direct {
+    const ConvRunArgs *run;
+    const ConvTable *table;
+    ConvPanels panels;
+    const float *weights, *zeros;
+    int64_t *offset; /* of each tap in the data, from the window's first */
+    int32_t *at;     /* where each tap lies in the window, dilated: [taps][rank] */
+    bool rows_merge; /* taps of one row of the window are neighbours in the data, as long as none is outside */
+    int64_t tiles, tiles_last;    /* of an image with a full panel, with the last */
+    int64_t blocks, panel_blocks; /* what threads share: of pixels, of panels */
+    int64_t step_k, n_k;
+} Direct;
+
+/* Some pixels of an image: where their windows begin. */
+typedef struct Pixels {
+    int64_t n, base[CONV_MOST_ROWS]; /* in the data; outside of it where padding is */
+    int64_t start[CONV_MOST_ROWS][CONV_DIMS];
+    bool inside; /* no window meets padding */
+} Pixels;
+
+/* ---- pixels -------------------------------------------------------------------------------------------------- */
+
+static void find_pixels(const Direct *d, int64_t first, int64_t n, Pixels *px) {
+    const ConvGeom *g = d->run->g;
+    const ConvWindow *w = &g->win;
+    int64_t at[CONV_DIMS], rest = first;
+    for (int k = w->rank - 1; k >= 0; k--) {
+        at[k] = rest % g->out[k];
+        rest /= g->out[k];
+    }
+    px->n = n;
+    px->inside = true;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t base = 0;
+        for (int k = 0; k < w->rank; k++) {
+            int64_t start = px->start[i][k] = at[k] * w->stride[k] - w->begin[k];
+            base += start * d->run->x.stride[k];
+            px->inside &= start >= 0 && start + (w->kernel[k] - 1) * w->dilation[k] < g->in[k];
+        }
+        px->base[i] = base;
+        for (int k = w->rank - 1; k >= 0 && ++at[k] == g->out[k]; k--) at[k] = 0;
+    }
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Runs {
+    int64_t n;
+    ConvRun run[BLOCK_TAPS + 2];
+    const float *px[(BLOCK_TAPS + 2) * CONV_MOST_ROWS];
+} Runs;
+
+static bool tap_is_inside(const Direct *d, const int64_t *start, const int32_t *at) {
+    const ConvGeom *g = d->run->g;
+    for (int k = 0; k < g->win.rank; k++)
+        if ((uint64_t)(start[k] + at[k]) >= (uint64_t)g->in[k]) return false;
+    return true;
+}
+
+/* Channels [c, c + n) under tap t; false: all pixels have padding there. */
+static bool add_edge(const Direct *d, const Pixels *px, const float *x, int64_t t, int64_t c, Runs *runs) {
+    const float **to = &runs->px[runs->n * CONV_MOST_ROWS];
+    bool any = false;
+    for (int64_t i = 0; i < px->n; i++) {
+        bool inside = tap_is_inside(d, px->start[i], d->at + t * d->run->g->win.rank);
+        to[i] = inside ? x + px->base[i] + d->offset[t] + c : d->zeros;
+        any |= inside;
+    }
+    return any;
+}
+
+static void add_inner(const Direct *d, const Pixels *px, const float *x, int64_t t, int64_t c, Runs *runs) {
+    const float **to = &runs->px[runs->n * CONV_MOST_ROWS];
+    const float *from = x + d->offset[t] + c;
+    for (int64_t i = 0; i < px->n; i++) to[i] = from + px->base[i];
+}
+
+/* Rows [k0, k1) of a panel as runs. */
+static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t k0, int64_t k1, Runs *runs) {
+    const ConvGeom *g = d->run->g;
+    const int64_t of_row = d->rows_merge && px->inside ? g->win.kernel[g->win.rank - 1] : 1;
+    runs->n = 0;
+    for (int64_t k = k0; k < k1;) {
+        int64_t t = k / g->c, c = k - t * g->c, end = min_i64(k1, (t / of_row + 1) * of_row * g->c);
+        if (px->inside) add_inner(d, px, x, t, c, runs);
+        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){k, end - k};
+        k = end;
+    }
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------------------- */
+
+typedef struct Block {
+    int64_t image, group, panel;
+    int64_t tiles, first, end; /* of the image with this panel; in the block */
+} Block;
+
+/* Tiles of nearly equal size, the same whatever the blocks are. */
+static int64_t tile_start(const Direct *d, const Block *b, int64_t tile) { return tile * d->run->g->out_px / b->tiles; }
+
+static void finish_of(const Direct *d, const Block *b, int64_t pixel, ConvFinish *f) {
+    const ConvEpilogue *after = &d->run->after;
+    int64_t channel = b->group * d->run->g->m + b->panel * d->panels.full;
+    *f = (ConvFinish){.lo = after->lo, .hi = after->hi, .residual_ld = after->residual_ld};
+    if (after->bias) f->bias = after->bias + channel;
+    if (after->residual)
+        f->residual = after->residual + b->image * after->residual_image + pixel * after->residual_ld + channel;
+}
+
+/* The weights after [k0, k1) of this panel, of which each tile asks for its share. */
+static void look_ahead(const Direct *d, const Block *b, int64_t k1, int64_t tile, ConvTile *t) {
+    const ConvPanels *p = &d->panels;
+    int64_t width = panel_width(p, b->panel), rows = min_i64(d->step_k, p->k);
+    const float *next = d->weights + b->group * p->group + b->panel * p->full * p->k + k1 * width;
+    int64_t from = (tile - b->first) * rows * 16, lines_end = rows * width;
+    bool more = next + lines_end <= d->weights + p->floats && from < lines_end;
+    t->ahead = (const char *)(more ? next + from : d->weights);
+    t->ahead_step = more ? 64 : 0;
+}
+
+static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
+    const ConvRunArgs *run = d->run;
+    const ConvGeom *g = run->g;
+    const ConvPanels *p = &d->panels;
+    const float *x = run->x.data + b->image * run->x.image + b->group * g->c;
+    int64_t width = panel_width(p, b->panel), channel = b->panel * p->full;
+    float *y = run->y.data + b->image * run->y.image + b->group * g->m + channel;
+    ConvFinish finish;
+    Runs runs;
+    ConvTile t = {.px = runs.px,
+                  .runs = runs.run,
+                  .w = d->weights + b->group * p->group + channel * p->k,
+                  .y_ld = run->y_ld,
+                  .cols = min_i64(width, g->m - channel),
+                  .resume = k0 > 0,
+                  .finish = k1 == p->k ? &finish : NULL};
+    for (int64_t tile = b->first; tile < b->end; tile++) {
+        int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
+        Pixels px;
+        find_pixels(d, first, n, &px);
+        find_runs(d, &px, x, k0, k1, &runs);
+        t.n_runs = runs.n;
+        t.y = y + first * run->y_ld;
+        if (t.finish) finish_of(d, b, first, &finish);
+        look_ahead(d, b, k1, tile, &t);
+        d->table->tile[width / d->table->vector][n](&t);
+    }
+}
+
+/* ---- the body behind ----------------------------------------------------------------------------------------- */
+
+static void run_body(const Direct *d, const Block *b) {
+    const ConvRunArgs *run = d->run;
+    const ConvGeom *g = run->g;
+    const BodyMap *body = run->after.body;
+    int64_t row = body->rows_walk ? g->out_px : g->out[g->win.rank - 1];
+    int64_t end = tile_start(d, b, b->end), channel = b->group * g->m + b->panel * d->panels.full;
+    int64_t cols = min_i64(panel_width(&d->panels, b->panel), g->m - b->panel * d->panels.full);
+    for (int64_t px = tile_start(d, b, b->first), n; px < end; px += n) {
+        n = min_i64(end - px, min_i64(row - px % row, 48));
+        int64_t at[TN_MAX_RANK] = {b->image, channel}, rest = px;
+        for (int k = g->win.rank - 1; k >= 0; k--) {
+            at[2 + k] = rest % g->out[k];
+            rest /= g->out[k];
+        }
+        float *y = run->y.data + b->image * run->y.image + px * run->y_ld + channel;
+        body_run_tile(body, at, y, run->y_ld, y, run->y_ld, n, cols);
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+static void run_panel(const Direct *d, Block *b, int64_t block) {
+    int64_t k = d->panels.k;
+    b->tiles = b->panel == d->panels.n - 1 ? d->tiles_last : d->tiles;
+    b->first = block * b->tiles / d->blocks;
+    b->end = (block + 1) * b->tiles / d->blocks;
+    for (int64_t i = 0; i < d->n_k; i++) run_tiles(d, b, i * d->step_k, min_i64(k, (i + 1) * d->step_k));
+    if (d->run->after.body) run_body(d, b);
+}
+
+/* One item is a block of pixels of one image with a block of panels of one group. */
+static void run_range(void *arg, int64_t begin, int64_t end) {
+    const Direct *d = arg;
+    const ConvGeom *g = d->run->g;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t rest = item / d->blocks, block = item % d->blocks, n = d->panels.n;
+        int64_t panels = rest % d->panel_blocks;
+        rest /= d->panel_blocks;
+        Block b = {.image = rest / g->group, .group = rest % g->group};
+        int64_t last = (panels + 1) * n / d->panel_blocks;
+        for (b.panel = panels * n / d->panel_blocks; b.panel < last; b.panel++) run_panel(d, &b, block);
+    }
+}
+
+static tn_status find_taps(KernelCtx *c, Direct *d) {
+    const ConvGeom *g = d->run->g;
+    int rank = g->win.rank;
+    d->offset = arena_array(c->scratch, int64_t, (size_t)g->taps);
+    d->at = arena_array(c->scratch, int32_t, (size_t)(g->taps * rank));
+    d->zeros = arena_array(c->scratch, float, (size_t)g->c + 16);
+    if (!d->offset || !d->at || !d->zeros) return TN_OUT_OF_MEMORY;
+    int64_t tap[CONV_DIMS] = {0};
+    for (int64_t t = 0; t < g->taps; t++) {
+        for (int k = 0; k < rank; k++) {
+            d->at[t * rank + k] = (int32_t)(tap[k] * g->win.dilation[k]);
+            d->offset[t] += tap[k] * g->win.dilation[k] * d->run->x.stride[k];
+        }
+        for (int k = rank - 1; k >= 0 && ++tap[k] == g->win.kernel[k]; k--) tap[k] = 0;
+    }
+    d->rows_merge = g->win.dilation[rank - 1] * d->run->x.stride[rank - 1] == g->c;
+    return TN_OK;
+}
+
+/* How threads share the work decides no answer: tiles are the same. */
+static void share(Direct *d, int threads) {
+    const ConvGeom *g = d->run->g;
+    int64_t others = g->batch * g->group;
+    d->blocks = (d->tiles + BLOCK_TILES - 1) / BLOCK_TILES;
+    d->panel_blocks = 1;
+    if (threads <= 1 || others >= 2 * threads) return;
+    if (d->tiles * others >= (int64_t)threads * TILES_FOR_THREADS) {
+        int64_t each = (threads + others - 1) / others; /* threads for one image */
+        d->blocks = min_i64(d->tiles, (d->blocks + each - 1) / each * each);
+    } else {
+        d->panel_blocks = d->panels.n;
+        if (d->panel_blocks * others < threads) d->blocks = min_i64(d->tiles, threads);
+    }
+}
+
+static int64_t tiles_of(const Direct *d, int64_t width) {
+    int64_t rows = d->table->rows[width / d->table->vector];
+    return (d->run->g->out_px + rows - 1) / rows;
+}
+
+static void find_blocks(Direct *d) {
+    const ConvPanels *p = &d->panels;
+    int64_t most = min_i64(BLOCK_K, BLOCK_TAPS * max_i64(1, d->run->g->c));
+    int64_t n = max_i64(1, (p->k + most - 1) / most);
+    d->step_k = max_i64(1, ((p->k + n - 1) / n + 15) / 16 * 16);
+    d->n_k = max_i64(1, (p->k + d->step_k - 1) / d->step_k);
+    d->tiles_last = tiles_of(d, p->last);
+    d->tiles = p->n > 1 ? tiles_of(d, p->full) : d->tiles_last;
+}
+
+tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels) {
+    const ConvGeom *g = run->g;
+    Direct d = {.run = run, .table = ISA_PICK(conv_table), .weights = panels};
+    conv_panels(g, &d.panels);
+    if (g->batch * g->group * g->m * g->out_px == 0) return TN_OK;
+    TRY(find_taps(c, &d));
+    find_blocks(&d);
+    share(&d, pool_threads(c->pool));
+    int64_t items = g->batch * g->group * d.panel_blocks * d.blocks;
+    double flops = 2.0 * (double)g->batch * (double)g->out_px * (double)g->group * (double)g->m * (double)d.panels.k;
+    return kernel_parallel(c, items, flops / 100 / (double)items, run_range, &d);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the attributes of convolutions and pools say. */
+#include "backends/cpu/conv_int.h"
+
+static void read_list(const Node *node, const char *name, int n, int64_t missing, int64_t *out) {
+    IntList list = {0};
+    if (op_attr_spec(node->op, str_of(name))) list = attr_ints(node, name);
+    for (int i = 0; i < n; i++) out[i] = (size_t)i < list.n ? list.data[i] : missing;
+}
+
+static bool auto_pad_is(const Node *node, const char *how) {
+    return op_attr_spec(node->op, STR("auto_pad")) && attr_string_is(node, "auto_pad", how);
+}
+
+static bool pads_follow(const Node *node) { return auto_pad_is(node, "SAME_UPPER") || auto_pad_is(node, "SAME_LOWER"); }
+
+void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *win) {
+    int64_t pads[2 * CONV_DIMS] = {0};
+    *win = (ConvWindow){.rank = rank};
+    read_list(node, "kernel_shape", rank, 1, win->kernel);
+    read_list(node, "strides", rank, 1, win->stride);
+    read_list(node, "dilations", rank, 1, win->dilation);
+    if (!pads_follow(node) && !auto_pad_is(node, "VALID")) read_list(node, "pads", 2 * rank, 0, pads);
+    for (int d = 0; d < rank; d++) {
+        if (weights) win->kernel[d] = weights->dims[2 + d];
+        win->begin[d] = pads[d];
+        win->end[d] = pads[rank + d];
+    }
+}
+
+void window_fix(const Node *node, const int64_t *in, const int64_t *out, ConvWindow *win) {
+    if (!pads_follow(node)) return;
+    bool upper = auto_pad_is(node, "SAME_UPPER");
+    for (int d = 0; d < win->rank; d++) {
+        int64_t span = (win->kernel[d] - 1) * win->dilation[d] + 1;
+        int64_t total = max_i64((out[d] - 1) * win->stride[d] + span - in[d], 0);
+        win->begin[d] = upper ? total / 2 : total - total / 2;
+        win->end[d] = total - win->begin[d];
+    }
+}
+
+void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y, ConvGeom *g) {
+    int rank = x->rank - 2;
+    *g = (ConvGeom){.batch = x->dims[0], .group = attr_int(node, "group"), .taps = 1, .in_px = 1, .out_px = 1};
+    window_of(node, rank, w, &g->win);
+    window_fix(node, x->dims + 2, y->dims + 2, &g->win);
+    g->c = w->dims[1];
+    g->m = w->dims[0] / g->group;
+    for (int d = 0; d < rank; d++) {
+        g->taps *= g->win.kernel[d];
+        g->in_px *= g->in[d] = x->dims[2 + d];
+        g->out_px *= g->out[d] = y->dims[2 + d];
+    }
+}

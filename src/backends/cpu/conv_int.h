@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions and pools of float32. Data and results have their channels last, which strides alone say: a tensor is still
+   [N, C, ...]. Sizes: conv_geom.c; data and results brought into that order: conv_layout.c. */
+#ifndef TENON_BACKENDS_CPU_CONV_INT_H
+#define TENON_BACKENDS_CPU_CONV_INT_H
+
+#include "backends/cpu/body_int.h"
+#include "backends/cpu/conv_tile_int.h"
+
+enum { CONV_DIMS = TN_MAX_RANK - 2 };
+
+/* A window sliding over the spatial dimensions. */
+typedef struct ConvWindow {
+    int rank; /* spatial dimensions */
+    int64_t kernel[CONV_DIMS], stride[CONV_DIMS], dilation[CONV_DIMS];
+    int64_t begin[CONV_DIMS], end[CONV_DIMS]; /* pads */
+} ConvWindow;
+
+/* A convolution's sizes and attributes; or a pool's, then with c = m = 1 in as many groups as there are channels. */
+typedef struct ConvGeom {
+    ConvWindow win;
+    int64_t batch, group, c, m; /* channels of one group */
+    int64_t in[CONV_DIMS], out[CONV_DIMS];
+    int64_t taps, in_px, out_px; /* elements of the kernel and of one plane */
+} ConvGeom;
+
+/* From attributes, which inference has checked. Kernel sizes from `weights`, or (NULL) from attributes. Of the pads that
+   sizes decide (auto_pad) none are set yet: window_fix does that. */
+void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *win);
+void window_fix(const Node *node, const int64_t *in, const int64_t *out, ConvWindow *win);
+/* Of Conv and its like. */
+void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y, ConvGeom *g);
+
+/* ---- order of elements (conv_layout.c) ----------------------------------------------------------------------- */
+
+/* Data or a result with neighbouring channels. Strides count floats. */
+typedef struct ConvData {
+    float *data; /* of channel 0 of the first pixel */
+    int64_t image, stride[CONV_DIMS];
+} ConvData;
+
+/* Strides of [N, C, ...] with its channels last; rank 2 and more. */
+void channels_last(int rank, const int64_t *dims, int64_t *strides);
+/* For KernelDesc.order: results of three dimensions and more. */
+void order_channels_last(const KernelQuery *q, int k, Tensor *out);
+/* The operand as it is, where its channels are neighbours, else a copy on scratch. `pad`: where a copy is made (and always
+   when `must_pad`), with the zeros around it that the window reads; then *padded, and g's pads are 0 and its sizes larger. */
+tn_status conv_input(KernelCtx *c, const Tensor *x, ConvGeom *g, bool pad, ConvData *out);
+/* Where to write a result: the tensor itself when its pixels follow each other at one distance (*ld), else scratch. */
+tn_status conv_output(KernelCtx *c, const Tensor *y, ConvData *out, int64_t *ld);
+/* Copies scratch to where the result is to be. */
+tn_status conv_output_done(KernelCtx *c, const Tensor *y, const ConvData *data);
+/* An operand with the result's sizes, as conv_output wants them. */
+tn_status conv_like_output(KernelCtx *c, const Tensor *t, ConvData *out, int64_t *ld);
+/* n floats of an operand that has no more dimensions but of size 1, and zeros up to `room`, on scratch. */
+tn_status conv_vector(KernelCtx *c, const Tensor *t, int64_t n, int64_t room, const float **out);
+
+/* ---- panels of weights (conv_pack.c) ------------------------------------------------------------------------- */
+
+/* [group][panel][taps * c][width]: panels are as wide as registers hold (`full`), the last one no wider than it must be. */
+typedef struct ConvPanels {
+    int64_t full, n, k;    /* floats of a full panel's row, panels of a group, rows of a panel */
+    int64_t last;          /* floats of the last panel's row */
+    int64_t group, floats; /* from group to group, and in all */
+} ConvPanels;
+void conv_panels(const ConvGeom *g, ConvPanels *p);
+static inline int64_t panel_width(const ConvPanels *p, int64_t panel) { return panel == p->n - 1 ? p->last : p->full; }
+/* Any reading of [M, C / group, ...]. `pool` NULL: on this thread. */
+void conv_pack(const ConvGeom *g, const ConvPanels *p, const Tensor *w, float *dst, Pool *pool);
+
+/* ---- running (conv_direct.c ...) ----------------------------------------------------------------------------- */
+
+/* What follows the sums. */
+typedef struct ConvEpilogue {
+    const float *bias; /* of all channels and as many zeros as a panel may be longer; NULL: none */
+    const float *residual;
+    int64_t residual_image, residual_ld; /* from image to image and from pixel to pixel */
+    float lo, hi;
+    const BodyMap *body; /* run on what the above has made; NULL: there is none */
+} ConvEpilogue;
+
+typedef struct ConvRunArgs {
+    const ConvGeom *g;
+    ConvData x, y;
+    int64_t y_ld;
+    ConvEpilogue after;
+} ConvRunArgs;
+tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
+
+/* Groups of one channel, whose weights lie as [tap][channels]; `room` floats from tap to tap. */
+bool depthwise_takes(const ConvGeom *g);
+int64_t depthwise_room(int64_t channels);
+void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst);
+tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What convolutions ask of the vector kernels in kernels/conv.c: tiles of some pixels by some output channels. Weights lie
+   in panels of output channels, [panel][k][width], where k counts taps and, inside, input channels. */
+#ifndef TENON_BACKENDS_CPU_CONV_TILE_INT_H
+#define TENON_BACKENDS_CPU_CONV_TILE_INT_H
+
+#include "backends/cpu/isa_int.h"
+
+/* Of a tile, at any level. */
+enum { CONV_MOST_ROWS = 12, CONV_MOST_VECTORS = 4 };
+
+/* Rows [k, k + n) of the panel meet n neighbours in the data. */
+typedef struct ConvRun {
+    int64_t k, n;
+} ConvRun;
+
+/* What is done to finished sums: y = min(max(sum + bias + residual, lo), hi). */
+typedef struct ConvFinish {
+    const float *bias;     /* of the panel's first channel, as wide as the panel; NULL: none */
+    const float *residual; /* of the tile's first pixel and channel; NULL: none */
+    int64_t residual_ld;   /* from pixel to pixel */
+    float lo, hi;
+} ConvFinish;
+
+typedef struct ConvTile {
+    const float *const *px; /* where run r of pixel i begins: px[r * CONV_MOST_ROWS + i] */
+    const ConvRun *runs;
+    int64_t n_runs;
+    const float *w; /* row 0 of the panel */
+    float *y;
+    int64_t y_ld;             /* from pixel to pixel */
+    int64_t cols;             /* channels that there are: less than the panel's width in the last one */
+    bool resume;              /* begin with what y holds, else with 0 */
+    const ConvFinish *finish; /* NULL: more is to be added later */
+    const char *ahead;        /* weights that are wanted soon: one line is asked for with each k */
+    int64_t ahead_step;       /* 64; 0: there are none, the same line again */
+} ConvTile;
+
+typedef void (*ConvTileFn)(const ConvTile *tile);
+
+typedef struct ConvTable {
+    int64_t vector;                                             /* floats */
+    int most_vectors;                                           /* of a panel's width */
+    int rows[CONV_MOST_VECTORS + 1];                            /* the best number of pixels, by the panel's vectors */
+    ConvTileFn tile[CONV_MOST_VECTORS + 1][CONV_MOST_ROWS + 1]; /* [vectors][pixels], up to the best */
+} ConvTable;
+ISA_TABLE(ConvTable, conv_table);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conv, com.microsoft.FusedConv, and a tn.Fused with one of them in front, in float32. */
+#include "backends/cpu/conv_int.h"
+
+#include <math.h>
+
+/* ---- what is taken ------------------------------------------------------------------------------------------- */
+
+/* What FusedConv's attributes say; false for what is left to others. */
+static bool read_activation(const Node *node, float *lo, float *hi) {
+    *lo = -INFINITY, *hi = INFINITY;
+    if (!op_attr_spec(node->op, STR("activation"))) return true;
+    Str name = attr_string(node, "activation");
+    if (name.n == 0) return true;
+    if (!str_equal(name, STR("Relu"))) return false;
+    *lo = 0;
+    return true;
+}
+
+static bool is_conv(const Node *node) {
+    const OpSchema *op = node->op;
+    bool known = op->domain ? strcmp(op->domain, "com.microsoft") == 0 && strcmp(op->name, "FusedConv") == 0
+                            : strcmp(op->name, "Conv") == 0;
+    float lo, hi;
+    return known && read_activation(node, &lo, &hi);
+}
+
+static bool fuses(const Node *inner) {
+    const Value *x = node_operand(inner, 0);
+    return x && is_conv(inner) && x->type->kind == TYPE_TENSOR && x->type->dtype == TN_F32;
+}
+
+static const Tensor *operand(const Heavy *h, const Tensor *const *in, int i) {
+    return h->constant[i] ? h->constant[i] : h->in[i] >= 0 ? in[h->in[i]] : NULL;
+}
+
+static bool matches(const KernelQuery *q) {
+    Heavy h;
+    if (q->n_out != 1 || q->out[0].dtype != TN_F32 || !heavy_open(q->node, is_conv, &h)) return false;
+    const Tensor *x = operand(&h, q->in, 0);
+    return x && x->dtype == TN_F32 && x->rank >= 3;
+}
+
+static uint32_t strided(const Node *node) {
+    (void)node;
+    return UINT32_MAX;
+}
+
+/* ---- preparing ----------------------------------------------------------------------------------------------- */
+
+/* The ways to run one. What is packed decides: weights stay as they are when sizes change. */
+typedef enum Way { WAY_DIRECT, WAY_DEPTHWISE, N_WAYS } Way;
+
+static Way way_of(const ConvGeom *g) { return depthwise_takes(g) ? WAY_DEPTHWISE : WAY_DIRECT; }
+
+typedef struct ConvPrepared {
+    Heavy heavy;
+    Arena arena;          /* of the body */
+    Body *body;           /* NULL: none */
+    const Packed *packed; /* weights; NULL: they are packed when it runs */
+    Way way;              /* that they are packed for */
+} ConvPrepared;
+
+static void release(Prepared *prepared, const Allocator *allocator) {
+    ConvPrepared *p = prepared->data;
+    if (!p) return;
+    packed_put(p->packed);
+    arena_free(&p->arena);
+    mem_free(allocator, p, sizeof *p);
+    *prepared = (Prepared){0};
+}
+
+static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise"};
+
+static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
+    ConvPanels p;
+    if (way == WAY_DEPTHWISE) return checked_bytes(TN_F32, g->taps * depthwise_room(g->group), bytes);
+    conv_panels(g, &p);
+    return checked_bytes(TN_F32, p.floats, bytes);
+}
+
+typedef struct PackRequest {
+    const ConvGeom *g;
+    const Tensor *w;
+    Way way;
+    Pool *pool;
+} PackRequest;
+
+static tn_status pack(void *arg, void *dst) {
+    const PackRequest *r = arg;
+    if (r->way == WAY_DEPTHWISE) {
+        depthwise_pack(r->g, r->w, dst);
+    } else {
+        ConvPanels p;
+        conv_panels(r->g, &p);
+        conv_pack(r->g, &p, r->w, dst, r->pool);
+    }
+    return TN_OK;
+}
+
+/* Of dense weights: then sizes say how they lie. */
+static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, ConvPrepared *p) {
+    size_t bytes;
+    p->way = way_of(g);
+    TRY(packed_bytes(g, p->way, &bytes));
+    PackKey key = {.source = tensor_bytes(w),
+                   .format = formats[p->way],
+                   .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()}};
+    return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, NULL}, &p->packed);
+}
+
+static tn_status fill_prepared(const KernelQuery *q, Context *context, ConvPrepared *p) {
+    heavy_open(q->node, is_conv, &p->heavy);
+    if (p->heavy.fused) TRY(body_compile(q->node, p->heavy.node, &p->arena, &p->body));
+    const Tensor *x = operand(&p->heavy, q->in, 0), *w = operand(&p->heavy, q->in, 1);
+    if (!w->data || !tensor_is_dense(w)) return TN_OK;
+    ConvGeom g;
+    conv_geom(p->heavy.node, x, w, &q->out[0], &g);
+    return prepare_weights(context, &g, w, p);
+}
+
+static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
+    ConvPrepared *p = mem_alloc(&context->allocator, sizeof *p, alignof(ConvPrepared));
+    if (!p) return TN_OUT_OF_MEMORY;
+    arena_init(&p->arena, &context->allocator);
+    *out = (Prepared){.data = p, .size = sizeof *p, .release = release};
+    tn_status status = fill_prepared(q, context, p);
+    if (status != TN_OK) release(out, &context->allocator);
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+/* What follows the sums, as far as registers can hold it; the rest is the body's. */
+static tn_status find_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, BodyMap *map, ConvEpilogue *e) {
+    const Heavy *h = &p->heavy;
+    const Tensor *bias = operand(h, c->in, 2), *residual = operand(h, c->in, 3);
+    *e = (ConvEpilogue){.lo = -INFINITY, .hi = INFINITY};
+    read_activation(h->node, &e->lo, &e->hi);
+    BodyShort s;
+    KernelQuery q = {.node = c->node, .n_in = c->n_in, .n_out = c->n_out, .in = c->in, .out = c->out};
+    bool plain = !residual && e->lo == -INFINITY && e->hi == INFINITY;
+    if (p->body && plain && body_as_short(p->body, &q, 1, &s) && (s.bias < 0 || !bias)) {
+        if (s.bias >= 0) bias = c->in[s.bias];
+        if (s.residual >= 0) residual = c->in[s.residual];
+        e->lo = s.lo, e->hi = s.hi;
+    } else if (p->body) {
+        TRY(body_map(p->body, c, 2, g->win.rank, 1, map));
+        e->body = map;
+    }
+    int64_t channels = g->group * g->m;
+    if (bias) TRY(conv_vector(c, bias, channels, channels + 64, &e->bias));
+    if (!residual) return TN_OK;
+    ConvData data;
+    TRY(conv_like_output(c, residual, &data, &e->residual_ld));
+    e->residual = data.data;
+    e->residual_image = data.image;
+    return TN_OK;
+}
+
+static tn_status weights_of(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way *way, const float **out) {
+    if (p->packed) {
+        *out = p->packed->data;
+        *way = p->way;
+        return TN_OK;
+    }
+    size_t bytes;
+    *way = way_of(g);
+    TRY(packed_bytes(g, *way, &bytes));
+    float *dst = arena_raw(c->scratch, bytes + 64, 64);
+    if (!dst) return TN_OUT_OF_MEMORY;
+    *out = dst;
+    return pack(&(PackRequest){g, operand(&p->heavy, c->in, 1), *way, c->pool}, dst);
+}
+
+static tn_status run_way(KernelCtx *c, Way way, const ConvRunArgs *run, const float *weights) {
+    return way == WAY_DEPTHWISE ? conv_depthwise(c, run, weights) : conv_direct(c, run, weights);
+}
+
+static tn_status launch(KernelCtx *c, const Prepared *prepared) {
+    const ConvPrepared *p = prepared->data;
+    const Tensor *x = operand(&p->heavy, c->in, 0), *w = operand(&p->heavy, c->in, 1), *y = &c->out[0];
+    ConvGeom g;
+    BodyMap map;
+    Way way;
+    const float *weights;
+    ConvRunArgs run = {.g = &g};
+    if (tensor_count(y) == 0) return TN_OK;
+    conv_geom(p->heavy.node, x, w, y, &g);
+    TRY(weights_of(c, p, &g, &way, &weights));
+    TRY(conv_input(c, x, &g, g.c * g.group <= 8 && g.taps > 1, &run.x));
+    TRY(conv_output(c, y, &run.y, &run.y_ld));
+    TRY(find_epilogue(c, p, &g, &map, &run.after));
+    TRY(run_way(c, way, &run, weights));
+    return conv_output_done(c, y, &run.y);
+}
+
+const KernelDesc kernel_cpu_conv = {
+    .name = "cpu_conv",
+    .op = "Conv Fused com.microsoft.FusedConv",
+    .place = {.target = TARGET_CPU, .precision = TN_F32},
+    .priority = 110,
+    .match = matches,
+    .fuses = fuses,
+    .order = order_channels_last,
+    .strided = strided,
+    .pack_format = "conv",
+    .prepare = prepare,
+    .launch = launch,
+};

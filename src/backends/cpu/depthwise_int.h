@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What depthwise convolutions ask of kernels/depthwise.c. Weights lie as [tap][channels], the row filled up. */
+#ifndef TENON_BACKENDS_CPU_DEPTHWISE_INT_H
+#define TENON_BACKENDS_CPU_DEPTHWISE_INT_H
+
+#include "backends/cpu/conv_tile_int.h"
+
+enum { DEPTHWISE_PIXELS = 7 }; /* of a tile at most */
+
+/* Neighbouring pixels of a row of the result, all channels. */
+typedef struct DepthwiseTile {
+    /* Rows of the window that lie in the data: where the first pixel's window begins there, maybe in the padding, and the
+       row's weights. */
+    const float *const *x, *const *w;
+    int64_t n_rows, x_ld, w_ld; /* from pixel to pixel, from tap to tap */
+    int64_t from, to;           /* columns that lie in the data, counted from the first window's first */
+    int64_t n, channels;
+    float *y;
+    int64_t y_ld;
+    const ConvFinish *finish;
+} DepthwiseTile;
+
+typedef struct DepthwiseTable {
+    int64_t vector;
+    /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]; at least one vector of channels. */
+    void (*tile[8][3])(const DepthwiseTile *tile);
+    /* For one pixel, any window, and any number of channels. x_ld is then from column to column of the window. */
+    void (*pixel)(const DepthwiseTile *tile);
+} DepthwiseTable;
+ISA_TABLE(DepthwiseTable, depthwise_table);
+
+#endif

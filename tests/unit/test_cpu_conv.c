@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions of the CPU against the reference: random windows, groups, sizes and ways to lie in memory. */
+#include "test_cpu_conv_common.h"
+
+typedef struct Sizes {
+    int rank; /* spatial */
+    int64_t n, c, m, group;
+    int64_t in[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
+    const char *auto_pad;
+} Sizes;
+
+static void put_list(char *text, size_t room, const char *name, const int64_t *v, int n, const int64_t *more) {
+    size_t at = strlen(text);
+    at += (size_t)snprintf(text + at, room - at, "%s%s=[", at ? ", " : "", name);
+    for (int i = 0; i < n; i++) at += (size_t)snprintf(text + at, room - at, i ? ",%lld" : "%lld", (long long)v[i]);
+    for (int i = 0; more && i < n; i++) at += (size_t)snprintf(text + at, room - at, ",%lld", (long long)more[i]);
+    snprintf(text + at, room - at, "]");
+}
+
+static void attributes(const Sizes *s, char *text, size_t room) {
+    snprintf(text, room, "group=%lld", (long long)s->group);
+    put_list(text, room, "strides", s->stride, s->rank, NULL);
+    put_list(text, room, "dilations", s->dilation, s->rank, NULL);
+    if (s->auto_pad) snprintf(text + strlen(text), room - strlen(text), ", auto_pad=\"%s\"", s->auto_pad);
+    else put_list(text, room, "pads", s->begin, s->rank, s->end);
+}
+
+static void describe(const Sizes *s, const char *attrs, char *text, size_t room) {
+    size_t at = (size_t)snprintf(text, room, "Conv of %lldx%lldx", (long long)s->n, (long long)s->c);
+    for (int d = 0; d < s->rank; d++) at += (size_t)snprintf(text + at, room - at, "%lld,", (long long)s->in[d]);
+    at += (size_t)snprintf(text + at, room - at, " to %lld channels, window ", (long long)s->m);
+    for (int d = 0; d < s->rank; d++) at += (size_t)snprintf(text + at, room - at, "%lld,", (long long)s->kernel[d]);
+    snprintf(text + at, room - at, " %s", attrs);
+}
+
+/* Whether a window fits; infer says no otherwise. */
+static bool fits(const Sizes *s) {
+    for (int d = 0; d < s->rank; d++) {
+        int64_t span = (s->kernel[d] - 1) * s->dilation[d] + 1, pads = s->auto_pad ? 0 : s->begin[d] + s->end[d];
+        if ((!s->auto_pad || s->auto_pad[0] != 'S') && s->in[d] + pads < span) return false;
+    }
+    return true;
+}
+
+static void check(const Sizes *s, const char *op, const char *more, bool with_bias, bool with_z, double tolerance) {
+    int64_t x_dims[5] = {s->n, s->c}, w_dims[5] = {s->m, s->c / s->group}, b_dims[1] = {s->m};
+    for (int d = 0; d < s->rank; d++) x_dims[2 + d] = s->in[d], w_dims[2 + d] = s->kernel[d];
+    char attrs[500], what[700];
+    attributes(s, attrs, sizeof attrs);
+    strcat(attrs, more);
+    describe(s, attrs, what, sizeof what);
+    Tensor x = random_tensor(s->rank + 2, x_dims, (Lies)pick(0, N_LIES - 1));
+    Tensor w = random_tensor(s->rank + 2, w_dims, pick(0, 2) ? ROW_MAJOR : (Lies)pick(0, N_LIES - 1));
+    Tensor b = random_tensor(1, b_dims, pick(0, 1) ? ROW_MAJOR : SCATTERED), z = {0};
+    const Tensor *in[4] = {&x, &w, with_bias ? &b : NULL, NULL};
+    int n_in = with_bias || with_z ? 3 : 2;
+    if (with_z) { /* as large as the result, which inference knows */
+        Model *model = model_of("Conv", in, 2, attrs[0] ? attrs : "");
+        z = random_tensor(s->rank + 2, graph_output(model->main, 0)->type->shape.dims, (Lies)pick(0, N_LIES - 1));
+        model_free(model);
+        in[3] = &z;
+        n_in = 4;
+    }
+    char all[700];
+    snprintf(all, sizeof all, "%s%s", attrs, with_z ? ", activation=\"Relu\"" : "");
+    Model *model = model_of(op, in, n_in, all);
+    Case k = {kernel_named("cpu_conv"), model->main->first, in, n_in, what};
+    assert_true(check_case(&k, pick(0, 2) ? 2 : 0, tolerance));
+    model_free(model);
+    tensor_release(&x);
+    tensor_release(&w);
+    tensor_release(&b);
+    if (with_z) tensor_release(&z);
+}
+
+static Sizes random_sizes(void) {
+    static const char *const pads[] = {"SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"};
+    Sizes s;
+    do {
+        s = (Sizes){.rank = (int)(pick(0, 3) ? 2 : pick(1, 3)), .n = pick(1, 3), .group = 1};
+        s.c = pick(0, 2) ? pick(1, 40) : pick(1, 4);
+        s.m = pick(0, 2) ? pick(1, 40) : pick(1, 140);
+        if (pick(0, 4) == 0) { /* depthwise */
+            s.c = s.m = s.group = pick(2, 70);
+        } else if (pick(0, 3) == 0) {
+            s.group = pick(1, 5);
+            s.c = s.group * pick(1, 9);
+            s.m = s.group * pick(1, pick(0, 3) ? 6 : 70);
+        }
+        for (int d = 0; d < s.rank; d++) {
+            s.in[d] = pick(1, s.rank == 3 ? 6 : s.rank == 1 ? 60 : pick(0, 3) ? 13 : 30);
+            s.kernel[d] = pick(1, pick(0, 3) ? 3 : 7);
+            s.stride[d] = pick(0, 2) ? 1 : pick(1, 3);
+            s.dilation[d] = pick(0, 3) ? 1 : pick(1, 3);
+            s.begin[d] = pick(0, pick(0, 5) ? 1 : 6);
+            s.end[d] = pick(0, pick(0, 5) ? 1 : 6);
+        }
+        s.auto_pad = pick(0, 5) ? NULL : pads[pick(0, 3)];
+        if (pick(0, 24) == 0) s.in[0] = 0;
+        if (pick(0, 24) == 0) s.n = 0;
+        if (pick(0, 24) == 0 && s.group == 1) s.c = 0;
+        if (pick(0, 24) == 0) s.m = 0;
+    } while (!fits(&s));
+    return s;
+}
+
+static void test_random(void **state) {
+    (void)state;
+    for (int i = 0; i < 250; i++) {
+        Sizes s = random_sizes();
+        bool z = pick(0, 7) == 0;
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, 1e-5);
+    }
+}
+
+/* Long sums, which are made in several passes; many channels, which threads share. */
+static void test_long(void **state) {
+    (void)state;
+    static const Sizes cases[] = {
+        {2, 1, 300, 130, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 1600, 70, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, NULL},
+        {1, 1, 1, 40, 1, {900}, {700}, {3}, {1}, {400}, {20}, NULL},
+        {2, 1, 3, 64, 1, {40, 41}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, NULL},
+        {2, 2, 900, 900, 3, {2, 3}, {3, 1}, {1, 1}, {1, 1}, {1, 0}, {1, 0}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 1e-5);
+}
+
+/* Infinities and NaNs stay where they belong. */
+static void test_special_values(void **state) {
+    (void)state;
+    int64_t x_dims[] = {1, 5, 9, 9}, w_dims[] = {20, 5, 3, 3};
+    Tensor x = random_tensor(4, x_dims, ROW_MAJOR), w = random_tensor(4, w_dims, ROW_MAJOR);
+    float *data = tensor_bytes(&x), nan = NAN, inf = INFINITY, less = -INFINITY;
+    memcpy(data + 13, &nan, 4);
+    memcpy(data + 170, &inf, 4);
+    memcpy(data + 330, &less, 4);
+    const Tensor *in[2] = {&x, &w};
+    Model *model = model_of("Conv", in, 2, "pads=[1,1,1,1]");
+    Case k = {kernel_named("cpu_conv"), model->main->first, in, 2, "Conv of NaN and infinities"};
+    assert_true(check_case(&k, 2, 1e-5));
+    model_free(model);
+    tensor_release(&x);
+    tensor_release(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_special_values),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
