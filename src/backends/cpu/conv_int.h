@@ -41,6 +41,8 @@ typedef struct ConvData {
 
 /* Strides of [N, C, ...] with its channels last; rank 2 and more. */
 void channels_last(int rank, const int64_t *dims, int64_t *strides);
+/* Whether one distance (*ld) leads from each pixel of an image to the next. */
+bool pixels_follow(const Tensor *t, int64_t *ld);
 /* For KernelDesc.order: results of three dimensions and more. */
 void order_channels_last(const KernelQuery *q, int k, Tensor *out);
 /* The operand as it is, where its channels are neighbours, else a copy on scratch. `pad`: where a copy is made (and always

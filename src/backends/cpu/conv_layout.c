@@ -25,8 +25,7 @@ static void as_data(const Tensor *t, ConvData *out) {
     for (int d = 2; d < t->rank; d++) out->stride[d - 2] = t->strides[d];
 }
 
-/* Whether one distance leads from each pixel of an image to the next. */
-static bool pixels_follow(const Tensor *t, int64_t *ld) {
+bool pixels_follow(const Tensor *t, int64_t *ld) {
     int64_t pixels = 1;
     *ld = max_i64(t->dims[1], 1);
     for (int d = t->rank - 1; d >= 2; d--) {
