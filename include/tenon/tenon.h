@@ -254,7 +254,12 @@ typedef struct tn_instruction_info {
     int rank;           /* likewise; -1 when not known */
     int64_t dims[TN_MAX_RANK];
     double flops;
-    uint64_t nanoseconds; /* of the last run when profiled; 0 else */
+    uint64_t nanoseconds;               /* of the last run when profiled; 0 else */
+    uint64_t began;                     /* likewise: when, in nanoseconds of the system's monotonic clock */
+    uint64_t bytes_read, bytes_written; /* elements of operands and of results, each once */
+    uint64_t
+        moved_bytes; /* written without arithmetic: by rasters, by ops that only move data, as copies of operands */
+    size_t n_operands, n_results; /* for tn_session_instruction_value */
 } tn_instruction_info;
 
 /* What a call-back around an op may answer. */
@@ -304,6 +309,32 @@ typedef struct tn_session_info {
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
 TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_instruction_info *info);
+/* Operand k of instruction i, or its result k - n_operands, as planned. What is absent has no name and an unknown rank. */
+TN_API tn_status tn_session_instruction_value(const tn_session *session, size_t i, size_t k, tn_value_info *info);
+
+/* A kernel that an instruction's op may have, and what became of it. */
+typedef struct tn_kernel_choice {
+    const char *kernel;
+    const char *target; /* "any", "cpu" */
+    int priority;       /* the higher is asked first */
+    bool chosen;
+    bool asked; /* chosen, or it did not match the instruction; false: one before it matched */
+} tn_kernel_choice;
+/* Kernel k for instruction i, in the order in which they are asked. TN_OUT_OF_RANGE behind the last, and where no kernel was
+   chosen (rasters, views, what is folded or not planned). */
+TN_API tn_status tn_session_kernel(const tn_session *session, size_t i, size_t k, tn_kernel_choice *choice);
+
+/* ---- the machine ---------------------------------------------------------------------------------------------- */
+
+/* Rates a second that no kernel exceeds, with all of a context's threads at work. */
+typedef struct tn_peak {
+    const char *isa;   /* the instruction set that kernels use: "avx512" */
+    double flops;      /* float32; a multiplication and an addition are two */
+    double read, copy; /* bytes; a copied byte counts twice, as it is read and written */
+} tn_peak;
+/* Measures them, in some tenths of a second. `bytes`: how much memory is gone over, which decides the cache it lies in; 0:
+   none. A machine that has other work to do gives less. TN_OUT_OF_MEMORY. */
+TN_API tn_status tn_measure_peak(tn_context *context, size_t bytes, tn_peak *peak);
 
 /* ---- ops ------------------------------------------------------------------------------------------------------ */
 

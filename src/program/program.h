@@ -74,7 +74,7 @@ typedef struct Step {
     uint32_t pack; /* bit i: operand i is handed over as a dense copy */
     Made *made;    /* one a result; NULL: a kernel makes them */
     double flops;
-    uint64_t nanoseconds;
+    uint64_t began, nanoseconds; /* of the last run that was profiled; on the clock of monotonic_ns */
 } Step;
 
 /* Memory for intermediate values; grows, never shrinks. One frame uses it at a time. */
@@ -172,6 +172,14 @@ typedef struct FrameInfo {
     bool complete;    /* all are */
 } FrameInfo;
 tn_status frame_info(const Frame *frame, FrameInfo *info);
+
+/* What an instruction that is planned reads and writes, as far as it is known: elements of operands and results, each once,
+   whatever their kernel reads again. */
+typedef struct Traffic {
+    uint64_t read, written;
+    uint64_t moved; /* written without arithmetic: by rasters, and as dense copies of operands */
+} Traffic;
+Traffic frame_traffic(const Frame *frame, size_t i);
 
 tn_status runner_init(Runner *runner, Context *ctx);
 void runner_free(Runner *runner);

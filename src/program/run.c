@@ -143,7 +143,10 @@ static tn_status frame_run_instr(Frame *f, int32_t i) {
         uint64_t start = r->profile ? monotonic_ns() : 0;
         TRY(runner_poll(r));
         TRY(run_action(f, i, instr, step));
-        if (r->profile) step->nanoseconds = monotonic_ns() - start;
+        if (r->profile) {
+            step->began = start;
+            step->nanoseconds = monotonic_ns() - start;
+        }
     }
     if (f->outermost && r->after && r->after(r->user, (size_t)i) == 2)
         return fail(TN_CANCELLED, "a call-back stopped the run");

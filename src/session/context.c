@@ -2,6 +2,8 @@
 /* Contexts, errors, names: the parts of the public API that need no model. */
 #include "session/session.h"
 
+#include "backends/cpu/cpu.h"
+
 const char *tn_version(void) { return TN_VERSION_STRING; }
 
 const char *tn_status_name(tn_status status) { return status_name(status); }
@@ -35,3 +37,11 @@ tn_status tn_context_create(const tn_context_options *options, tn_context **cont
 
 void tn_context_release(tn_context *context) { context_unref(context_of(context)); }
 int tn_context_threads(const tn_context *context) { return context ? pool_threads(context_of(context)->pool) : 0; }
+
+tn_status tn_measure_peak(tn_context *context, size_t bytes, tn_peak *peak) {
+    CpuPeak found;
+    if (!context || !peak) return fail(TN_INVALID_ARGUMENT, "context or peak is NULL");
+    TRY(cpu_peak(&context_of(context)->allocator, context_of(context)->pool, bytes, &found));
+    *peak = (tn_peak){found.isa, found.flops, found.read, found.copy};
+    return TN_OK;
+}

@@ -108,9 +108,16 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     *info = (tn_instruction_info){
         .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->node->op->name, .rank = -1};
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
+    info->n_operands = instr->n_in;
+    info->n_results = instr->n_out;
     if (!planned) return TN_OK;
+    Traffic traffic = frame_traffic(f, i);
     info->flops = f->steps[i].flops;
     info->nanoseconds = f->steps[i].nanoseconds;
+    info->began = f->steps[i].began;
+    info->bytes_read = traffic.read;
+    info->bytes_written = traffic.written;
+    info->moved_bytes = traffic.moved;
     if (instr->n_out == 0 || !frame_shape_known(f, instr->out[0]) || f->t[instr->out[0]].kind != TYPE_TENSOR)
         return TN_OK;
     const Tensor *t = &f->t[instr->out[0]];
@@ -118,6 +125,53 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     info->rank = t->rank;
     memcpy(info->dims, t->dims, sizeof info->dims);
     return TN_OK;
+}
+
+tn_status tn_session_instruction_value(const tn_session *s, size_t i, size_t k, tn_value_info *info) {
+    if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
+    const Program *program = session_program(s);
+    if (i >= program->instrs.len) return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, program->instrs.len);
+    const Instr *instr = &program->instrs.data[i];
+    if (k >= (size_t)instr->n_in + instr->n_out)
+        return fail(TN_OUT_OF_RANGE, "value %zu of %zu", k, (size_t)instr->n_in + instr->n_out);
+    int32_t slot = k < instr->n_in ? instr->in[k] : instr->out[k - instr->n_in];
+    if (slot < 0) {
+        *info = (tn_value_info){.name = "", .rank = -1, .type = "?"};
+        return TN_OK;
+    }
+    const Value *v = program->slots.data[slot].value;
+    fill_value_info(s->ir, v->name, v->type, info);
+    if (is_planned(s->current, i) && frame_shape_known(s->current, slot)) set_planned(&s->current->t[slot], info);
+    return TN_OK;
+}
+
+/* A kernel that names no op asks for the op's own reference. */
+static bool may_run(const KernelDesc *kernel, const OpSchema *op) {
+    return kernel->op ? kernel_names_op(kernel, op) : op->reference != NULL;
+}
+
+tn_status tn_session_kernel(const tn_session *s, size_t i, size_t k, tn_kernel_choice *choice) {
+    if (!s || !choice) return fail(TN_INVALID_ARGUMENT, "session or choice is NULL");
+    if (i >= session_program(s)->instrs.len)
+        return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, session_program(s)->instrs.len);
+    if (!is_planned(s->current, i) || s->current->steps[i].folded || s->current->steps[i].action != STEP_KERNEL)
+        return fail(TN_OUT_OF_RANGE, "no kernel runs instruction %zu", i);
+    size_t n, at = 0;
+    const KernelDesc *const *table = kernel_table(&n), *chosen = s->current->steps[i].kernel;
+    bool asked = true;
+    for (size_t row = 0; row < n; row++) {
+        if (!may_run(table[row], session_program(s)->instrs.data[i].node->op)) continue;
+        if (at++ == k) {
+            *choice = (tn_kernel_choice){.kernel = table[row]->name,
+                                         .target = target_name(table[row]->place.target),
+                                         .priority = table[row]->priority,
+                                         .chosen = table[row] == chosen,
+                                         .asked = asked};
+            return TN_OK;
+        }
+        if (table[row] == chosen) asked = false;
+    }
+    return fail(TN_OUT_OF_RANGE, "kernel %zu of %zu", k, at);
 }
 
 int session_before(void *user, size_t i) {
@@ -185,8 +239,7 @@ static const char *kernels_of(const OpSchema *op) {
     text[0] = 0;
     if (op->regions) add_word(text, sizeof text, "regions");
     for (size_t i = 0; i < n; i++)
-        if (kernels[i]->op ? kernel_names_op(kernels[i], op) : op->reference != NULL)
-            add_word(text, sizeof text, kernels[i]->name);
+        if (may_run(kernels[i], op)) add_word(text, sizeof text, kernels[i]->name);
     return text;
 }
 
