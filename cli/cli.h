@@ -20,7 +20,7 @@ typedef struct Command {
     int (*run)(int argc, const char **argv); /* argv[0] is the command's name */
 } Command;
 extern const Command command_run, command_test, command_show, command_convert, command_opt, command_check,
-    command_passes, command_rules, command_ops, command_version, command_help;
+    command_passes, command_rules, command_ops, command_bench, command_profile, command_version, command_help;
 extern const Command *const commands[]; /* ends with NULL */
 
 /* ---- options (args.c) ----------------------------------------------------------------------------------------- */

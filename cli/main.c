@@ -5,9 +5,9 @@
 #include <locale.h>
 #include <string.h>
 
-const Command *const commands[] = {&command_run, &command_test,  &command_show,    &command_convert,
-                                   &command_opt, &command_check, &command_passes,  &command_rules,
-                                   &command_ops, &command_help,  &command_version, NULL};
+const Command *const commands[] = {
+    &command_run,   &command_test,   &command_bench, &command_profile, &command_show, &command_convert, &command_opt,
+    &command_check, &command_passes, &command_rules, &command_ops,     &command_help, &command_version, NULL};
 
 static const Command *find_command(const char *name) {
     for (size_t i = 0; commands[i]; i++)
