@@ -179,12 +179,29 @@ static PyObject *context_threads(PyObject *self, void *unused) {
     return PyLong_FromLong(tn_context_threads(((ContextObject *)self)->context));
 }
 
+static PyObject *context_measure_peak(PyObject *self, PyObject *bytes) {
+    tn_context *context = ((ContextObject *)self)->context;
+    size_t size = PyLong_AsSize_t(bytes);
+    tn_peak peak;
+    tn_status status;
+    if (PyErr_Occurred()) return NULL;
+    Py_BEGIN_ALLOW_THREADS status = tn_measure_peak(context, size, &peak);
+    Py_END_ALLOW_THREADS if (status != TN_OK) return py_raise_status(status);
+    return Py_BuildValue("{s:s,s:d,s:d,s:d}", "isa", peak.isa, "flops", peak.flops, "read", peak.read, "copy",
+                         peak.copy);
+}
+
+static PyMethodDef context_methods[] = {
+    {"measure_peak", context_measure_peak, METH_O, "measure_peak(bytes): what the machine can do, a dict."},
+    {NULL},
+};
 static PyGetSetDef context_fields[] = {{"threads", context_threads, NULL, "threads that compute", NULL}, {NULL}};
 static PyType_Slot context_slots[] = {
     {Py_tp_doc, "Context(threads=0): a pool of threads, and where memory comes from"},
     {Py_tp_new, context_new},
     {Py_tp_dealloc, context_dealloc},
     {Py_tp_getset, context_fields},
+    {Py_tp_methods, context_methods},
     {0, NULL},
 };
 static PyType_Spec context_spec = {"tenonrt._tenon.Context", sizeof(ContextObject), 0, Py_TPFLAGS_DEFAULT,

@@ -243,9 +243,12 @@ static PyObject *session_instructions(PyObject *self, PyObject *unused) {
                                          : py_dims_tuple(info.rank, info.dims);
         PyObject *row = NULL;
         if (dims)
-            row = Py_BuildValue("{s:s,s:s,s:s,s:z,s:N,s:d,s:K}", "node", info.node, "op", info.op, "kernel",
+            row = Py_BuildValue("{s:s,s:s,s:s,s:z,s:N,s:d,s:K,s:K,s:K,s:K}", "node", info.node, "op", info.op, "kernel",
                                 info.kernel, "dtype", info.dtype ? tn_dtype_name(info.dtype) : NULL, "shape", dims,
-                                "flops", info.flops, "nanoseconds", (unsigned long long)info.nanoseconds);
+                                "flops", info.flops, "nanoseconds", (unsigned long long)info.nanoseconds, "bytes_read",
+                                (unsigned long long)info.bytes_read, "bytes_written",
+                                (unsigned long long)info.bytes_written, "moved_bytes",
+                                (unsigned long long)info.moved_bytes);
         if (!row || PyList_SetItem(list, (Py_ssize_t)i, row) < 0) Py_CLEAR(list);
     }
     return list;

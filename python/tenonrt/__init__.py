@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _tenon, capi, passes
+from . import _arrays, _tenon, capi, passes
 from ._binding import IOBinding, OrtDevice, OrtValue, from_dlpack
 from ._errors import TenonError
 from ._model import Graph, Model, Node, Value, load
@@ -32,7 +32,7 @@ __all__ = [
     "ModelMetadata", "Mutator", "Node", "NodeArg", "OrtDevice", "OrtValue", "PassRecord", "PassRun", "RunOptions",
     "SessionOptions", "StopVisit", "TenonError", "Value", "Visitor", "capi", "disable_telemetry_events",
     "enable_telemetry_events", "from_dlpack", "get_all_providers", "get_available_providers", "get_build_info",
-    "get_device", "get_version_string", "has_collective_ops", "load", "load_plugin", "ops", "passes", "register_pass",
+    "get_device", "get_version_string", "has_collective_ops", "load", "load_plugin", "measure_peak", "ops", "passes", "register_pass",
     "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "unregister_pass", "visit",
 ]  # fmt: skip
 
@@ -40,6 +40,12 @@ __all__ = [
 def ops() -> list[tuple[str, str, str, str]]:
     """(domain, name, kind, summary) of every op that the engine knows."""
     return _tenon.ops()
+
+
+def measure_peak(threads: int = 0, nbytes: int = 0) -> dict[str, Any]:
+    """What no kernel exceeds on this machine with so many threads, measured now: `flops` (float32), `read` and `copy` (bytes; a
+    copied byte counts twice) a second, and `isa`. `nbytes`: over how much memory; 0: more than the caches hold."""
+    return _arrays.context(threads).measure_peak(nbytes)
 
 
 def get_version_string() -> str:

@@ -250,6 +250,16 @@ class Sessions(unittest.TestCase):
         session.run(None, {"x": X})
         self.assertEqual([row["op"] for row in session.instructions()], ["Add", "Relu"])
         self.assertTrue(session.info()["planned"])
+        add = session.instructions()[0]
+        self.assertEqual((add["bytes_read"], add["bytes_written"], add["moved_bytes"]), (X.nbytes + 3 * 4, X.nbytes, 0))
+
+    def test_the_machine(self):
+        for threads in (1, 2):
+            peak = ort.measure_peak(threads, 100000)
+            self.assertTrue(all(1e6 < peak[key] < 1e15 for key in ("flops", "read", "copy")), peak)
+        self.assertIsInstance(peak["isa"], str)
+        with self.assertRaises(OverflowError):
+            ort.measure_peak(1, -1)
 
 
 class Types(unittest.TestCase):
