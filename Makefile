@@ -5,7 +5,7 @@ JOBS  ?= $(shell nproc)
 CMAKE ?= cmake
 
 .DEFAULT_GOAL := build
-.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench bench-raster fmt lint clean help
+.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench bench-ops bench-raster fmt lint clean help
 
 build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
 	@$(CMAKE) --build build -j $(JOBS)
@@ -48,8 +48,11 @@ test-long: setup ## all tests, the long ones too
 	@$(MAKE) --no-print-directory debug
 	@ctest --test-dir build/all-tests -j $(JOBS) --output-on-failure
 
-bench: build ## time the engine
-	@if [ -x bench/run.sh ]; then bench/run.sh; else echo 'bench/run.sh is not there' >&2; exit 1; fi
+bench: python ## time models against onnxruntime, OpenVINO and MNN (BENCH: arguments of bench/peers.py)
+	@bench/run.sh $(BENCH)
+
+bench-ops: python ## time single ops against the machine and onnxruntime (BENCH: arguments of bench/ops.py)
+	@bench/run.sh ops $(BENCH)
 
 bench-raster: build ## time moving data against memcpy, numpy and onnxruntime
 	@$(or $(PYTHON),.venv/bin/python) bench/raster.py --build build

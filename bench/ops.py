@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Single ops, on the shapes that they have in well-known models: against what the machine can do, and against onnxruntime.
+
+    bench/ops.py
+    bench/ops.py --threads 2 --only conv3x3
+
+Each op is a model of one node, run by both engines in one process, in turns. The machine's limits are measured between
+them: multiply-adds in registers, and a copy of as many bytes as the op reads and writes.
+
+    least us   the shortest run, from the call to the return, conversions of layouts at both ends included
+    op us      the shortest time of the instructions that compute, without what only moves data
+    limit      the time that the machine needs at least: for the multiply-adds, or (mem) for the bytes
+    %          the limit as part of `op us`; more than 100 where a kernel needs fewer operations than the op's definition
+    ort us, x  onnxruntime's shortest run, and `least us` as a multiple of it
+"""
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import engines
+
+OPSET = 20
+IN_A_ROW, LONG_NS = 4, 20e6
+
+
+@dataclass
+class Op:
+    """`inputs` are shapes, `weights` shapes of constants behind them; `flops` what the op's definition takes."""
+
+    name: str
+    kind: str
+    inputs: list
+    weights: list = field(default_factory=list)
+    output: tuple = ()
+    flops: float = 0
+    attributes: dict = field(default_factory=dict)
+
+    def bytes(self):
+        return 4 * sum(math.prod(shape) for shape in [*self.inputs, *self.weights, self.output])
+
+    def model(self):
+        random = np.random.default_rng(1)
+        weights = [random.standard_normal(shape, np.float32) / math.sqrt(max(math.prod(shape[1:]), 1)) for shape in self.weights]
+        constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
+        names = [f"x{i}" for i in range(len(self.inputs))]
+        node = helper.make_node(self.kind, names + [c.name for c in constants], ["y"], name=self.name, **self.attributes)
+        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, self.inputs)]
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, self.output)
+        graph = helper.make_graph([node], "op", infos, [result], constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9).SerializeToString()
+
+
+# ---- the ops ----
+
+
+def matmul(m, n, k, batch=(), constant=True):
+    a, b, y = (*batch, m, k), (*batch, k, n), (*batch, m, n)
+    inputs, weights = ([a], [b]) if constant else ([a, b], [])
+    what = "gemm" if constant else "matmul"
+    text = f"{'x'.join(map(str, batch))}{' ' if batch else ''}{m}x{n}x{k}"
+    return Op(f"{what} {text}", "MatMul", inputs, weights, y, 2 * math.prod(y) * k)
+
+
+def conv(channels, side, features, kernel, stride=1, groups=1):
+    out = (side + stride - 1) // stride
+    pads = max((out - 1) * stride + kernel - side, 0)
+    shape = (features, channels // groups, kernel, kernel)
+    output = (1, features, out, out)
+    what = "depthwise" if groups == channels > 1 else f"conv{kernel}x{kernel}"
+    attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "group": groups,
+                  "pads": [pads // 2] * 2 + [pads - pads // 2] * 2}  # fmt: skip
+    text = f"{what} {channels}@{side}" + (f" to {features}" if features != channels else "") + (f" /{stride}" if stride > 1 else "")
+    flops = 2 * math.prod(output) * math.prod(shape[1:])
+    return Op(text, "Conv", [(1, channels, side, side)], [shape, (features,)], output, flops, attributes)
+
+
+def elementwise(kind, shape, others=(), **attributes):
+    text = " ".join("x".join(map(str, s)) for s in (shape, *others))
+    return Op(f"{kind.lower()} {text}", kind, [shape, *others], [], shape, 0, attributes)
+
+
+def transpose(shape, perm):
+    text = f"transpose {'x'.join(map(str, shape))} {''.join(map(str, perm))}"
+    return Op(text, "Transpose", [shape], [], tuple(shape[p] for p in perm), 0, {"perm": perm})
+
+
+def layer_norm(rows, width):
+    return Op(f"layernorm {rows}x{width}", "LayerNormalization", [(rows, width)], [(width,), (width,)], (rows, width), 0,
+              {"axis": -1})  # fmt: skip
+
+
+def pool(kind, channels, side, kernel=0, stride=1):
+    attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [kernel // 2] * 4} if kernel else {}
+    out = (side + 2 * (kernel // 2) - kernel) // stride + 1 if kernel else 1
+    return Op(f"{kind.lower()} {channels}@{side}", kind, [(1, channels, side, side)], [], (1, channels, out, out), 0, attributes)
+
+
+OPS = [
+    *(matmul(n, n, n) for n in (512, 768, 1024, 1536, 2048)),
+    *(matmul(128, *nk) for nk in ((768, 768), (3072, 768), (768, 3072))),  # bert
+    *(matmul(*mnk) for mnk in ((3136, 256, 64), (784, 128, 512), (196, 256, 1024), (49, 512, 2048))),  # resnet50
+    *(matmul(1, *nk) for nk in ((1000, 2048), (2304, 768), (768, 3072), (50257, 768))),  # a classifier; gpt2, one token
+    matmul(128, 128, 64, (12,), False),
+    matmul(128, 64, 128, (12,), False),
+    *(conv(*cso, 1) for cso in ((64, 56, 256), (256, 56, 64), (512, 28, 128), (128, 28, 512), (1024, 14, 256), (2048, 7, 512))),
+    *(conv(*cso, 1) for cso in ((16, 112, 96), (24, 56, 144), (96, 14, 576), (160, 7, 960))),  # mobilenet_v2
+    *(conv(c, s, c, 3) for c, s in ((64, 56), (128, 28), (256, 14), (512, 7))),
+    *(conv(c, s, 2 * c, 3, 2) for c, s in ((64, 56), (128, 28), (256, 14))),
+    conv(3, 224, 32, 3, 2),
+    conv(3, 224, 64, 7, 2),
+    *(conv(c, s, c, 3, 1, c) for c, s in ((32, 112), (144, 56), (192, 28), (576, 14), (960, 7))),
+    *(conv(c, s, c, 3, 2, c) for c, s in ((96, 112), (144, 56), (576, 14))),
+    conv(88, 48, 88, 5, 1, 88),
+    elementwise("Softmax", (12, 128, 128), axis=-1),
+    elementwise("Softmax", (1, 1000), axis=-1),
+    layer_norm(128, 768),
+    elementwise("Gelu", (128, 3072)),
+    *(elementwise(kind, (1, 128, 768)) for kind in ("Exp", "Tanh", "Sigmoid", "Erf", "HardSwish")),
+    elementwise("Relu", (1, 256, 56, 56)),
+    elementwise("Add", (1, 256, 56, 56), [(1, 256, 56, 56)]),
+    elementwise("Add", (1, 2048, 7, 7), [(1, 2048, 7, 7)]),
+    elementwise("Mul", (1, 144, 56, 56), [(1, 144, 1, 1)]),
+    elementwise("Add", (128, 768), [(768,)]),
+    pool("MaxPool", 64, 112, 3, 2),
+    pool("AveragePool", 192, 28, 3, 1),
+    pool("GlobalAveragePool", 2048, 7),
+    transpose((1, 128, 12, 64), (0, 2, 1, 3)),
+    transpose((12, 128, 64), (0, 2, 1)),
+    transpose((1, 64, 56, 56), (0, 2, 3, 1)),
+    transpose((1, 56, 56, 64), (0, 3, 1, 2)),
+    transpose((1024, 1024), (1, 0)),
+]
+
+
+# ---- running ----
+
+
+def bound_call(session, arrays, result):
+    """A run over memory that is bound once: the same interface in both libraries."""
+    binding = session.io_binding()
+    for name, array in arrays.items():
+        binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+    binding.bind_output("y", "cpu", 0, result.dtype, result.shape, result.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def ort_session(model, threads):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def profiled_session(tenonrt, model, threads):
+    options = tenonrt.SessionOptions()
+    options.enable_profiling = True
+    return tenonrt.InferenceSession(model, options, threads=threads)
+
+
+def aligned(shape):
+    count = math.prod(shape)
+    raw = np.zeros(count + 16, np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start : start + count].reshape(shape)
+
+
+class Timer:
+    """Calls in turns, so that what else the machine does falls on all of them; some in a row, so that each finds its memory in
+    the caches as after itself. Between turns onnxruntime's threads are given the time in which they go to sleep."""
+
+    def __init__(self, calls, threads):
+        self.calls, self.times = calls, {name: [] for name in calls}
+        self.pause = 0.003 if threads > 1 else 0
+        for call in calls.values():
+            call()
+
+    def turn(self):
+        for name, call in self.calls.items():
+            time.sleep(self.pause)
+            for _ in range(IN_A_ROW):
+                start = time.perf_counter_ns()
+                call()
+                self.times[name].append(time.perf_counter_ns() - start)
+                if self.times[name][-1] > LONG_NS:
+                    break
+
+    def least_us(self, name):
+        return 1e-3 * min(self.times[name]) if name in self.times else None
+
+
+def instruction_us(rows):
+    """Nanoseconds of what computes; of all when nothing does."""
+    works = [r for r in rows if r["kernel"] not in ("raster", "view", "virtual", "folded")]
+    return 1e-3 * sum(r["nanoseconds"] for r in works or rows)
+
+
+def better(a, b):
+    return {key: max(a[key], b[key]) for key in ("flops", "copy")}
+
+
+def measure(op, threads, seconds, tenonrt, with_ort):
+    model, random = op.model(), np.random.default_rng(2)
+    arrays, results = {}, {name: aligned(op.output) for name in ("tenon", "ort", "profiled")}
+    for i, shape in enumerate(op.inputs):
+        arrays[f"x{i}"] = aligned(shape)
+        arrays[f"x{i}"][...] = random.standard_normal(shape, np.float32)
+    calls = {"tenon": bound_call(tenonrt.InferenceSession(model, threads=threads), arrays, results["tenon"])}
+    if with_ort:
+        calls["ort"] = bound_call(ort_session(model, threads), arrays, results["ort"])
+    profiled, within = profiled_session(tenonrt, model, threads), []
+    run_profiled = bound_call(profiled, arrays, results["profiled"])
+    calls["profiled"] = lambda: (run_profiled(), within.append(instruction_us(profiled.instructions())))
+    peak = tenonrt.measure_peak(threads, op.bytes())
+    timer, end = Timer(calls, threads), time.perf_counter() + seconds
+    while len(within) < 5 or time.perf_counter() < end:
+        timer.turn()
+    peak = better(peak, tenonrt.measure_peak(threads, op.bytes()))
+    row = {"op": op.name, "threads": threads, "least_us": timer.least_us("tenon"), "op_us": min(within),
+           "kernels": [r["kernel"] for r in profiled.instructions() if r["kernel"] not in ("view", "virtual", "folded")],
+           "ort_us": timer.least_us("ort"), "flops": op.flops, "bytes": op.bytes(), "peak": peak}  # fmt: skip
+    if with_ort:
+        scale = float(np.max(np.abs(results["ort"]))) or 1.0
+        row["differs"] = float(np.max(np.abs(results["tenon"] - results["ort"]))) / scale
+    return add_limit(row)
+
+
+def add_limit(row):
+    multiply, move = 1e6 * row["flops"] / row["peak"]["flops"], 1e6 * row["bytes"] / row["peak"]["copy"]
+    row["limit_us"], row["bound"] = max((multiply, "fma"), (move, "mem"))
+    row["of_limit"] = row["limit_us"] / row["op_us"] if row["op_us"] > 0 else None
+    row["ratio"] = row["least_us"] / row["ort_us"] if row["ort_us"] else None
+    return row
+
+
+# ---- the table ----
+
+
+def print_heading():
+    print(f"{'op':34} T{'least us':>11}{'op us':>11}{'limit':>10}    {'%':>4}{'GFLOP/s':>9}{'GB/s':>7}{'ort us':>11}{'x':>8}"
+          "  kernels")  # fmt: skip
+
+
+def print_row(row):
+    gflops = f"{1e-3 * row['flops'] / row['op_us']:.1f}" if row["flops"] else "-"
+    ort = f"{row['ort_us']:11.1f}{row['ratio']:8.2f}" if row["ort_us"] else f"{'-':>11}{'-':>8}"
+    wrong = "" if row.get("differs", 0) < 1e-3 else f"  DIFFERS by {row['differs']:.1e}"
+    print(f"{row['op'][:34]:34} {row['threads']}{row['least_us']:11.1f}{row['op_us']:11.1f}{row['limit_us']:10.2f} {row['bound']}"
+          f"{100 * row['of_limit']:5.0f}{gflops:>9}{1e-3 * row['bytes'] / row['op_us']:7.1f}{ort}"
+          f"  {' '.join(row['kernels'])}{wrong}", flush=True)  # fmt: skip
+
+
+def print_summary(rows):
+    for threads in sorted({row["threads"] for row in rows}):
+        ratios = [r["ratio"] for r in rows if r["threads"] == threads and r["ratio"]]
+        for bound, what in (("fma", "multiply-adds"), ("mem", "bytes")):
+            parts = [r["of_limit"] for r in rows if r["threads"] == threads and r["bound"] == bound and r["of_limit"]]
+            if parts:
+                print(f"{threads} thread{'s'[: threads - 1]}: {len(parts)} ops bound by {what} reach {statistics.geometric_mean(parts):.0%} "
+                      f"of the limit, the worst {min(parts):.0%}")  # fmt: skip
+        if ratios:
+            print(f"{threads} thread{'s'[: threads - 1]}: {statistics.geometric_mean(ratios):.2f} times onnxruntime's time over {len(ratios)} "
+                  f"ops, the worst {max(ratios):.2f}")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=lambda text: [int(t) for t in text.split(",")], default=[1], help="1, or 1,2")
+    parser.add_argument("--seconds", type=float, default=0.7, help="for each op and number of threads")
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="ops whose name has this in it")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
+    args = parser.parse_args()
+    ops = [op for op in OPS if not args.only or any(text in op.name for text in args.only)]
+    if not ops:
+        sys.exit(f"no op has {' or '.join(args.only)} in its name")
+    engine = engines.Tenon()
+    engine.open()
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        print("onnxruntime is not there: no comparison")
+    with_ort, rows = "onnxruntime" in sys.modules, []
+    print_heading()
+    for op in ops:
+        for threads in args.threads:
+            rows.append(measure(op, threads, args.seconds, engine.library, with_ort))
+            print_row(rows[-1])
+    print_summary(rows)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
