@@ -130,17 +130,6 @@ static Right right_of(const Work *w, const Part *p, Slot *slot, const Part *befo
     return r;
 }
 
-/* A block of A with neighbouring columns. */
-static void pack_left(float *dst, const GemmArgs *g, const float *a, int64_t rows, int64_t k) {
-    enum { SIDE = 16 };
-    for (int64_t i0 = 0; i0 < rows; i0 += SIDE)
-        for (int64_t k0 = 0; k0 < k; k0 += SIDE)
-            for (int64_t i = i0; i < min_i64(i0 + SIDE, rows); i++)
-                for (int64_t j = k0; j < min_i64(k0 + SIDE, k); j++)
-                    memcpy(dst + i * k + j, (const char *)a + (i * g->a_row + j * g->a_col) * (int64_t)sizeof *a,
-                           sizeof *a);
-}
-
 /* A block of rows through a group of panels, one block of k after the other. */
 static void run_group(const Work *w, const Part *part, const Right *right, Slot *slot, int64_t row, int64_t rows,
                       int64_t first, int64_t end) {
@@ -155,7 +144,7 @@ static void run_group(const Work *w, const Part *part, const Right *right, Slot 
         GemmPanel p = {.m = rows, .k = k, .a = a + k0, .a_row = g->a_row, .c_row = g->c_row};
         p.accumulate = g->accumulate || b > 0;
         if (w->packs_a) {
-            pack_left(slot->a, g, a + k0 * g->a_col, rows, k);
+            w->t->pack(slot->a, k, (const char *)(a + k0 * g->a_col), g->a_row, g->a_col, rows, k);
             p.a = slot->a;
             p.a_row = k;
         }

@@ -78,7 +78,7 @@ typedef struct GemmTable {
     int nr, vector; /* columns of a panel; floats of a vector */
     int mr;         /* rows of a tile of nr columns */
     void (*panel)(const GemmPanel *p);
-    /* One panel: `cols` columns of b, rows of `width` floats. */
+    /* k rows of `cols` columns into rows of `width` floats, the rest of which becomes zero. */
     void (*pack)(float *dst, int64_t width, const char *b, int64_t row_stride, int64_t col_stride, int64_t k,
                  int64_t cols);
 } GemmTable;

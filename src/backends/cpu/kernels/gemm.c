@@ -15,7 +15,14 @@ enum { LINE = 16 }; /* floats of a cache line */
 
 #define UNROLL _Pragma("GCC unroll 16")
 
-INLINE vf load_columns(const float *p, int64_t n) { return n == VF ? vf_load(p) : vf_load_n(p, n); }
+/* From any address. */
+INLINE vf load_columns(const float *p, int64_t n) {
+    if (n == VF) return vf_load(p);
+    if (VF > 4) return vf_load_n(p, n);
+    vf v = {0};
+    memcpy(&v, p, (size_t)n * sizeof *p);
+    return v;
+}
 INLINE void store_columns(float *p, vf v, int64_t n) {
     if (n == VF) vf_store(p, v);
     else vf_store_n(p, v, n);
@@ -34,123 +41,135 @@ INLINE vf rounded(vf v) {
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
 
 #define NV 1
-#define MR 1
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 2
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 3
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 4
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 5
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 6
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 7
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 8
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#undef NV
-
+#define ROWS 8
+#define AHEAD 1
+#include "backends/cpu/kernels/gemm_tiles_body.h"
 #define NV 2
-#define MR 1
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 2
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 3
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 4
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#if TENON_VEC_BYTES > 16
-#define MR 5
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 6
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#endif
+#define ROWS (TENON_VEC_BYTES == 64 ? 8 : TENON_VEC_BYTES == 32 ? 6 : 4)
+#define AHEAD 1
+#include "backends/cpu/kernels/gemm_tiles_body.h"
 #if TENON_VEC_BYTES == 64
-#define MR 7
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 8
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#undef NV
-
 #define NV 3
-#define MR 1
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 2
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 3
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 4
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 5
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 6
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 7
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 8
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#undef NV
-
+#define ROWS 8
+#define AHEAD 1
+#include "backends/cpu/kernels/gemm_tiles_body.h"
 #define NV 4
-#define MR 1
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 2
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 3
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 4
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 5
-#include "backends/cpu/kernels/gemm_tile_body.h"
-#define MR 6
-#include "backends/cpu/kernels/gemm_tile_body.h"
+#define ROWS 6
+#define AHEAD 1
+#include "backends/cpu/kernels/gemm_tiles_body.h"
+#define NV 4 /* once more, for few rows: these bring in the whole of what comes next */
+#define ROWS 6
+#define AHEAD 4
+#include "backends/cpu/kernels/gemm_tiles_body.h"
 #endif
-#undef NV
 
 typedef void (*TileFn)(const GemmPanel *p, int64_t row, const float *next);
 /* By vectors, then rows. */
 static const TileFn tiles[PANEL_VECTORS + 1][NARROW_ROWS + 1] = {
-    [1] = {NULL, tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1},
+    [1] = {NULL, tile_1_1_1, tile_2_1_1, tile_3_1_1, tile_4_1_1, tile_5_1_1, tile_6_1_1, tile_7_1_1, tile_8_1_1},
 #if TENON_VEC_BYTES == 64
-    [2] = {NULL, tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2, tile_7_2, tile_8_2},
-    [3] = {NULL, tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
-    [4] = {NULL, tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4},
+    [2] = {NULL, tile_1_2_1, tile_2_2_1, tile_3_2_1, tile_4_2_1, tile_5_2_1, tile_6_2_1, tile_7_2_1, tile_8_2_1},
+    [3] = {NULL, tile_1_3_1, tile_2_3_1, tile_3_3_1, tile_4_3_1, tile_5_3_1, tile_6_3_1, tile_7_3_1, tile_8_3_1},
+    [4] = {NULL, tile_1_4_1, tile_2_4_1, tile_3_4_1, tile_4_4_1, tile_5_4_1, tile_6_4_1},
 #elif TENON_VEC_BYTES == 32
-    [2] = {NULL, tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2},
+    [2] = {NULL, tile_1_2_1, tile_2_2_1, tile_3_2_1, tile_4_2_1, tile_5_2_1, tile_6_2_1},
 #else
-    [2] = {NULL, tile_1_2, tile_2_2, tile_3_2, tile_4_2},
+    [2] = {NULL, tile_1_2_1, tile_2_2_1, tile_3_2_1, tile_4_2_1},
 #endif
 };
+#if TENON_VEC_BYTES == 64
+static const TileFn greedy_tiles[] = {NULL, tile_1_4_4, tile_2_4_4, tile_3_4_4, tile_4_4_4, tile_5_4_4, tile_6_4_4};
+#endif
 
-/* Rows are dealt out evenly, so that no tile is much lower than the others. Each of the first tiles brings in a part of what
-   comes next, a line for each step. */
+/* Rows are dealt out evenly, so that no tile is much lower than the others. The first tiles bring in a part each of what comes
+   next, a line for each step, and of few tiles the first one all of it. For one row that is not worth it: the processor sees
+   the stream. */
 static void panel(const GemmPanel *p) {
     int vectors = (p->cols + VF - 1) / VF;
-    int64_t most = vectors == PANEL_VECTORS ? PANEL_ROWS : vectors == 2 && VF == 8 ? PANEL_ROWS : NARROW_ROWS;
-    int64_t n = (p->m + most - 1) / most, lines = vectors * VF / LINE + (vectors * VF % LINE != 0);
+    int64_t most = vectors == PANEL_VECTORS || (VF == 8 && vectors == 2) ? PANEL_ROWS : NARROW_ROWS;
+    int64_t n = (p->m + most - 1) / most, lines = (vectors * VF + LINE - 1) / LINE;
     for (int64_t i = 0, row = 0; i < n; i++) {
         int64_t rows = p->m / n + (i < p->m % n);
-        const float *next = p->next && i < lines ? p->next + i * p->k * LINE : p->b;
-        tiles[vectors][rows](p, row, next);
+        TileFn tile = tiles[vectors][rows];
+        const float *next = p->b;
+        if (p->next && i < lines) next = p->next + i * p->k * LINE;
+#if TENON_VEC_BYTES == 64
+        if (p->next && i == 0 && n < lines && vectors == PANEL_VECTORS && rows > 1) tile = greedy_tiles[rows];
+#endif
+        tile(p, row, next);
         row += rows;
     }
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------------- */
 
+/* Rows whose columns are neighbours. They may be far apart, so some lines are asked for before. */
 static void pack_rows(float *dst, int64_t width, const char *b, int64_t row_stride, int64_t k, int64_t cols) {
-    for (int64_t i = 0; i < k; i++, dst += width, b += row_stride * 4) {
-        memcpy(dst, b, (size_t)cols * 4);
-        for (int64_t j = cols; j < width; j++) dst[j] = 0;
+    enum { ROWS_AHEAD = 12 };
+    int64_t step = row_stride * (int64_t)sizeof(float), whole = cols / VF * VF;
+    for (int64_t i = 0; i < k; i++, dst += width, b += step) {
+        const float *row = (const float *)(const void *)b;
+        for (int64_t j = 0; j < whole; j += VF) {
+            if (j % LINE == 0) __builtin_prefetch(b + ROWS_AHEAD * step + j * (int64_t)sizeof(float), 0, 3);
+            vf_store(dst + j, vf_load(row + j));
+        }
+        for (int64_t j = whole; j < width; j += VF)
+            store_columns(dst + j, load_columns(row + j, max_i64(cols - j, 0)), min_i64(width - j, VF));
+    }
+}
+
+#if TENON_VEC_BYTES == 64
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE_HIGH(a, b) \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif TENON_VEC_BYTES == 32
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+/* Each turn moves one bit of an element's place from its column to its row. */
+INLINE void transpose(vf v[VF]) {
+    vf w[VF];
+    UNROLL for (int turn = 1; turn < VF; turn *= 2) {
+        UNROLL for (int i = 0; i < VF / 2; i++) {
+            w[2 * i] = INTERLEAVE_LOW(v[i], v[i + VF / 2]);
+            w[2 * i + 1] = INTERLEAVE_HIGH(v[i], v[i + VF / 2]);
+        }
+        UNROLL for (int i = 0; i < VF; i++) v[i] = w[i];
+    }
+}
+
+/* Columns whose rows are neighbours, a square at a time. */
+static void pack_columns(float *dst, int64_t width, const char *b, int64_t col_stride, int64_t k, int64_t cols) {
+    int64_t step = col_stride * (int64_t)sizeof(float);
+    for (int64_t j = 0; j < width; j += VF, b += VF * step) {
+        for (int64_t i = 0; i < k; i += VF) {
+            int64_t rows = min_i64(k - i, VF), some = min_i64(width - j, VF);
+            const char *from = b + i * (int64_t)sizeof(float);
+            float *to = dst + i * width + j;
+            vf v[VF];
+            if (rows == VF && cols - j >= VF) {
+                UNROLL for (int c = 0; c < VF; c++) v[c] = vf_load((const float *)(const void *)(from + c * step));
+                transpose(v);
+                UNROLL for (int r = 0; r < VF; r++) vf_store(to + r * width, v[r]);
+                continue;
+            }
+            for (int c = 0; c < VF; c++)
+                v[c] = j + c < cols ? load_columns((const float *)(const void *)(from + c * step), rows) : (vf){0};
+            transpose(v);
+            for (int64_t r = 0; r < rows; r++) store_columns(to + r * width, v[r], some);
+        }
     }
 }
 
 static void pack_any(float *dst, int64_t width, const char *b, int64_t row_stride, int64_t col_stride, int64_t k,
                      int64_t cols) {
-    for (int64_t i = 0; i < k; i++, dst += width, b += row_stride * 4) {
-        for (int64_t j = 0; j < cols; j++) memcpy(dst + j, b + j * col_stride * 4, 4);
+    int64_t size = sizeof(float);
+    for (int64_t i = 0; i < k; i++, dst += width, b += row_stride * size) {
+        for (int64_t j = 0; j < cols; j++) memcpy(dst + j, b + j * col_stride * size, sizeof(float));
         for (int64_t j = cols; j < width; j++) dst[j] = 0;
     }
 }
@@ -158,6 +177,7 @@ static void pack_any(float *dst, int64_t width, const char *b, int64_t row_strid
 static void pack(float *dst, int64_t width, const char *b, int64_t row_stride, int64_t col_stride, int64_t k,
                  int64_t cols) {
     if (col_stride == 1) pack_rows(dst, width, b, row_stride, k, cols);
+    else if (row_stride == 1) pack_columns(dst, width, b, col_stride, k, cols);
     else pack_any(dst, width, b, row_stride, col_stride, k, cols);
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One tile: MR rows by NV vectors, which stay in registers. Included with both defined; array sizes must be literal, else
-   the compiler keeps the sums in memory. */
+/* One tile: MR rows by NV vectors, which stay in registers; AHEAD lines of what comes next are brought in at each step.
+   Included with all three defined: array sizes must be literal, else the compiler keeps the sums in memory. */
 
-#define TILE_NAME_(m, n) tile_##m##_##n
-#define TILE_NAME(m, n) TILE_NAME_(m, n)
+#define TILE_NAME_(m, n, ahead) tile_##m##_##n##_##ahead
+#define TILE_NAME(m, n, ahead) TILE_NAME_(m, n, ahead)
 
-static void TILE_NAME(MR, NV)(const GemmPanel *p, int64_t row, const float *next) {
+static void TILE_NAME(MR, NV, AHEAD)(const GemmPanel *p, int64_t row, const float *next) {
     const float *a = p->a + row * p->a_row, *b = p->b;
     const int64_t a_row = p->a_row, b_row = p->b_row;
     vf sum[MR][NV];
     UNROLL for (int i = 0; i < MR; i++) { UNROLL for (int j = 0; j < NV; j++) sum[i][j] = (vf){0}; }
-    for (int64_t k = p->k; k > 0; k--, a++, b += b_row, next += LINE) {
+    for (int64_t k = p->k; k > 0; k--, a++, b += b_row, next += AHEAD * LINE) {
         vf v[NV];
         UNROLL for (int j = 0; j < NV; j++) v[j] = vf_load(b + j * VF);
-        __builtin_prefetch(next, 0, 2);
+        UNROLL for (int l = 0; l < AHEAD; l++) __builtin_prefetch(next + l * LINE, 0, 2);
         UNROLL for (int i = 0; i < MR; i++) {
             UNROLL for (int j = 0; j < NV; j++) sum[i][j] = vf_fma(v[j], vf_set(a[i * a_row]), sum[i][j]);
         }
