@@ -232,8 +232,8 @@ static void run_places(void) {
     g.tail = GEMM_PLAIN;
     g.tail.alpha = 0.3F, g.tail.bias = bias.data;
     OK(gemm_run(&g));
-    for (int64_t m = 1; m <= M; m = m < 14 ? m + 1 : m + 17) {
-        int64_t row = pick(0, M - m), col = pick(0, N - 1), n = pick(1, N - col);
+    for (int64_t m = 2; m <= M; m = m < 14 ? m + 1 : m + 17) {
+        int64_t row = pick(0, M - m), col = pick(0, N - 2), n = pick(2, N - col);
         GemmArgs part = g;
         part.m = m, part.n = n, part.a = a + row * K, part.b = b + col, part.c = one, part.c_row = n;
         part.tail.bias = bias.data + col;

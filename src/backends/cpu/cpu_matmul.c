@@ -176,6 +176,7 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
     int64_t n = n_matrices(b);
     if (n > 1 && (!tensor_is_dense(t) || asks(q->node, "transBatchB"))) return TN_OK; /* more than a key tells */
     int64_t k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
+    if (cols == 1) return TN_OK; /* one column is read as it is */
     PackKey key = {packing.bytes,
                    "gemm_b",
                    {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], gemm_nr(), n},

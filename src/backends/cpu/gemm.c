@@ -298,6 +298,7 @@ static WhereB where_is_b(const GemmArgs *g) {
 
 tn_status gemm_run(const GemmArgs *g) {
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return TN_OK;
+    if (gemm_is_vector(g)) return gemm_run_vector(g);
     Work w = {.g = g, .t = ISA_PICK(gemm_table), .packed = g->packed, .where = where_is_b(g)};
     w.panels = (g->n + w.t->nr - 1) / w.t->nr;
     w.k_blocks = max_i64(1, (g->k + K_BLOCK - 1) / K_BLOCK);

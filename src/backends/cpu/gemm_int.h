@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of float32 matrices: packing, blocking and threads (gemm.c) over tiles of each instruction set
    (kernels/gemm.c). An element's sum over k is taken in one order whatever the tile, block or thread it falls to: so rows
-   and columns may be split anywhere. */
+   and columns may be split anywhere. Products with one row or column, unless they are packed, have an order of their own. */
 #ifndef TENON_BACKENDS_CPU_GEMM_INT_H
 #define TENON_BACKENDS_CPU_GEMM_INT_H
 
@@ -83,5 +83,25 @@ typedef struct GemmTable {
                  int64_t cols);
 } GemmTable;
 ISA_TABLE(GemmTable, gemm_table);
+
+/* A row times B, which is read where it lies (kernels/gemm_vector.c). */
+typedef struct GemmVector {
+    int64_t k, n;
+    const float *a; /* neighbours */
+    const float *b;
+    int64_t stride; /* of B: floats from row to row where columns are neighbours, or the other way round */
+    float *c;       /* neighbours */
+    bool accumulate;
+    const GemmTail *tail; /* bias and residual at c's place */
+} GemmVector;
+
+typedef struct GemmVectorTable {
+    void (*add_up)(const GemmVector *p); /* columns of B are neighbours */
+    void (*dots)(const GemmVector *p);   /* rows of B are neighbours */
+} GemmVectorTable;
+ISA_TABLE(GemmVectorTable, gemm_vector_table);
+/* Whether gemm_run gives the product to gemm_run_vector (gemm_vector.c), which needs no packing. */
+bool gemm_is_vector(const GemmArgs *args);
+tn_status gemm_run_vector(const GemmArgs *args);
 
 #endif
