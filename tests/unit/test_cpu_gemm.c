@@ -302,9 +302,23 @@ static Tensor random_tensor(int rank, const int64_t *dims) {
     return t;
 }
 
-static void assert_close(const Tensor *y, const Tensor *want, double scale, const char *text) {
-    assert_int_equal(tensor_count(y), tensor_count(want));
+/* A result of these sizes, dense or with gaps between its rows. */
+static Tensor new_result(int rank, const int64_t *dims) {
+    int64_t wider[TN_MAX_RANK];
+    Tensor t;
+    memcpy(wider, dims, (size_t)rank * sizeof *dims);
+    if (rank > 1) wider[rank - 1] += pick(0, 1) * pick(1, 9);
+    OK(tensor_new(ctx, TN_F32, rank, wider, &t));
+    memcpy(t.dims, dims, (size_t)rank * sizeof *dims);
+    return t;
+}
+
+static void assert_close(const Tensor *result, const Tensor *want, double scale, const char *text) {
+    assert_int_equal(tensor_count(result), tensor_count(want));
+    Tensor dense, *y = &dense;
     double worst = 0;
+    OK(tensor_new(ctx, TN_F32, want->rank, want->dims, &dense));
+    tensor_gather(result, dense.data);
     for (int64_t i = 0; i < tensor_count(y); i++) {
         double v = ((float *)want->data)[i], e = fabs(((float *)y->data)[i] - v);
         if (!(e <= worst)) worst = e;
@@ -312,6 +326,7 @@ static void assert_close(const Tensor *y, const Tensor *want, double scale, cons
     }
     if (!(worst <= 1e-5 * scale)) print_error("%s: off by %g\n%s\n", cpu_level_name(cpu_level()), worst, text);
     assert_true(worst <= 1e-5 * scale);
+    tensor_release(&dense);
 }
 
 /* Runs the first node of the text on these operands: `fixed` ones are constants of the model to the kernel. */
@@ -319,18 +334,20 @@ static void run_node(const char *text, Tensor *in, int n_in, uint32_t fixed, dou
     Model *model = parse(text);
     const Node *node = model->main->first;
     Arena scratch;
-    Tensor want, y, seen[3];
-    const Tensor *ins[3], *query[3];
+    Tensor want, y, seen[4];
+    const Tensor *ins[4], *query[4];
+    OK(infer_model(model));
     arena_init(&scratch, &ctx->allocator);
     for (int i = 0; i < n_in; i++) {
-        ins[i] = &in[i];
         seen[i] = in[i];
         if (!(fixed & 1u << i)) seen[i].data = NULL;
         query[i] = &seen[i];
     }
-    OK(eval_node(ctx, &scratch, node, ins, &want));
-    arena_reset(&scratch);
-    OK(tensor_new(ctx, TN_F32, want.rank, want.dims, &y));
+    for (size_t i = 0; i < model->main->inputs.len; i++) ins[i] = &in[i];
+    tn_status status = eval_graph(ctx, model->main, ins, &want);
+    if (status != TN_OK) print_error("%s\n%s\n", diag_text(), text);
+    OK(status);
+    y = new_result(want.rank, want.dims);
     Tensor shape = y;
     shape.data = NULL;
     KernelQuery q = {.node = node, .n_in = n_in, .n_out = 1, .in = query, .out = &shape};
@@ -342,7 +359,7 @@ static void run_node(const char *text, Tensor *in, int n_in, uint32_t fixed, dou
     KernelCtx c = {.node = node, .n_in = n_in, .n_out = 1, .in = ins, .out = &y, .context = ctx, .scratch = &scratch};
     c.pool = pools[pick(0, N_POOLS - 1)];
     for (int turn = 0; turn < 2; turn++) {
-        memset(y.data, 0xff, (size_t)tensor_count(&y) * 4);
+        memset(y.buffer->data, 0xff, y.buffer->size);
         OK(kernel->launch(&c, &prepared));
         arena_reset(&scratch);
         assert_close(&y, &want, scale, text);
@@ -422,6 +439,58 @@ static void test_gemm(void **state) {
     each_level(run_gemm);
 }
 
+/* What stands behind the product %p, with operands %k and %l. */
+static const char *const tails[] = {
+    "%y = Add(%p, %k)",
+    "%q = Add(%p, %k) %y = Relu(%q)",
+    "%q = Add(%p, %k) %r = Add(%q, %l) %y = Relu(%r)",
+    "%q = Add(%l, %p) %y = Clip(%q, 0.0, 6.0)",
+    "%y = Relu(%p)",
+    "%q = Mul(%p, 0.5) %r = Mul(%p, 0.7071) %s = Erf(%r) %t = Add(%s, 1.0) %y = Mul(%q, %t)",
+    "%q = Add(%p, %k) %r = Sigmoid(%q) %s = Mul(%q, %r) %y = Sub(%s, %l)",
+    "%q = Mul(%p, %k) %y = Max(%q, %l)",
+};
+
+/* Sizes of an operand that is added to the result: all of it, or with dimensions left out or of size 1. */
+static Tensor random_summand(int rank, const int64_t *dims) {
+    int64_t own[5];
+    int left_out = pick(0, 1) ? 0 : (int)pick(0, rank - 1);
+    for (int d = 0; d < rank; d++) own[d] = pick(0, 3) ? dims[d] : 1;
+    if (pick(0, 1)) memcpy(own, dims, (size_t)rank * sizeof *own);
+    return random_tensor(rank - left_out, own + left_out);
+}
+
+static void run_fused(void) {
+    for (int turn = 0; turn < 120; turn++) {
+        size_t which = (size_t)pick(0, sizeof tails / sizeof *tails - 1);
+        int ra = (int)pick(2, 5), rb = pick(0, 1) ? 2 : (int)pick(2, 5), rank = (int)max_i64(ra, rb);
+        int64_t a[5], b[5], y[5], m = pick(1, 30), n = pick(1, 100), k = pick(0, 9) ? pick(1, 40) : 0;
+        for (int d = 0; d < 5; d++) y[d] = pick(1, 3);
+        for (int d = 0; d + 2 < ra; d++) a[d] = ra == rank ? y[d] : 1;
+        for (int d = 0; d + 2 < rb; d++) b[d] = pick(0, 1) ? y[rank - rb + d] : 1;
+        if (ra < rank) memcpy(b, y, sizeof b);
+        a[ra - 2] = m, a[ra - 1] = k, b[rb - 2] = k, b[rb - 1] = n;
+        y[rank - 2] = m, y[rank - 1] = n;
+        bool gemm = rank == 2 && pick(0, 1);
+        char text[900];
+        snprintf(text, sizeof text,
+                 "tn 1 graph @g(%%a: f32[*], %%b: f32[*], %%c: f32[*], %%d: f32[*]) -> (%%z) {\n"
+                 "  %%z = tn.Fused(%%a, %%b, %%c, %%d) {body = graph(%%i, %%j, %%k, %%l) -> (%%y) {\n"
+                 "    %%p = %s\n    %s }} }",
+                 !gemm        ? "MatMul(%i, %j)"
+                 : pick(0, 1) ? "Gemm(%i, %j, %k) {beta=0.5}"
+                              : "Gemm(%i, %j, %l) {alpha=2.0}",
+                 tails[which]);
+        Tensor in[4] = {random_tensor(ra, a), random_tensor(rb, b), random_summand(rank, y), random_summand(rank, y)};
+        run_node(text, in, 4, (uint32_t)pick(0, 15), 4 * sqrt((double)k) + 1);
+        for (int i = 0; i < 4; i++) tensor_release(&in[i]);
+    }
+}
+static void test_fused(void **state) {
+    (void)state;
+    each_level(run_fused);
+}
+
 static int setup_kernels(void **state) {
     (void)state;
     return context_new(NULL, NULL, &ctx) != TN_OK;
@@ -439,6 +508,7 @@ int main(void) {
         cmocka_unit_test(test_not_numbers),
         cmocka_unit_test_setup_teardown(test_matmul, setup_kernels, teardown_kernels),
         cmocka_unit_test_setup_teardown(test_gemm, setup_kernels, teardown_kernels),
+        cmocka_unit_test_setup_teardown(test_fused, setup_kernels, teardown_kernels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

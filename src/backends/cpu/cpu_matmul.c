@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MatMul, Gemm and FusedMatMul of float32: sizes and strides of what gemm_run multiplies, and constants packed once. */
+/* MatMul, Gemm and FusedMatMul of float32, alone or with element-wise nodes behind them: sizes and strides of what gemm_run
+   multiplies, constants packed once, and what is done with the product while it is near. */
+#include "backends/cpu/body_int.h"
 #include "backends/cpu/gemm_int.h"
-#include "kernel/kernel.h"
-#include "ops/op.h"
 
 /* ---- operands ------------------------------------------------------------------------------------------------ */
 
@@ -49,7 +49,7 @@ static int64_t stack_step(const Stack *s, int d, int n) {
 
 /* ---- products ------------------------------------------------------------------------------------------------ */
 
-enum { OF_A, OF_B, OF_C, N_OPERANDS };
+enum { OF_A, OF_B, OF_C, OF_R, N_OPERANDS }; /* the result, and what is added to it element by element */
 
 /* Products of one size, stacked along `n` dimensions. */
 typedef struct Product {
@@ -59,20 +59,21 @@ typedef struct Product {
     int64_t dims[TN_MAX_RANK], step[N_OPERANDS][TN_MAX_RANK];
 } Product;
 
-static Product product_of(const Node *node, const Tensor *ta, const Tensor *tb, const Tensor *y) {
+static Product product_of(const Node *node, const Tensor *ta, const Tensor *tb, const Tensor *y, const Tensor *r) {
     Stack a = stack_of(node, false, ta), b = stack_of(node, true, tb);
     Product p = {.m = a.dims[a.rank - 2], .k = a.dims[a.rank - 1], .n = b.dims[b.rank - 1]};
     p.row[OF_A] = a.strides[a.rank - 2], p.col[OF_A] = a.strides[a.rank - 1];
     p.row[OF_B] = b.strides[b.rank - 2], p.col[OF_B] = b.strides[b.rank - 1];
     int end = y->rank;
-    p.col[OF_C] = tb->rank > 1 ? y->strides[--end] : 1;
-    p.row[OF_C] = ta->rank > 1 ? y->strides[--end] : 0;
+    if (tb->rank > 1) p.col[OF_C] = y->strides[--end], p.col[OF_R] = r->strides[end];
+    if (ta->rank > 1) p.row[OF_C] = y->strides[--end], p.row[OF_R] = r->strides[end];
     p.depth = end;
     for (int d = 0; d < end; d++) {
         p.dims[d] = y->dims[d];
         p.step[OF_A][d] = stack_step(&a, d, end);
         p.step[OF_B][d] = stack_step(&b, d, end);
         p.step[OF_C][d] = y->strides[d];
+        p.step[OF_R][d] = r->strides[d];
     }
     return p;
 }
@@ -123,11 +124,22 @@ static tn_status find_places(const Product *p, const int64_t *step, Arena *scrat
 
 /* ---- constants ----------------------------------------------------------------------------------------------- */
 
-/* A constant on the right, packed: one matrix after the other. */
-typedef struct PackedRight {
-    const Packed *packed;
-    int nr; /* of the instruction set that it is for */
-} PackedRight;
+/* What is made of a node. */
+typedef struct Made {
+    Heavy heavy;
+    const Packed *packed; /* a constant on the right: one matrix after the other; NULL: there is none */
+    int nr;               /* of the instruction set that it is for */
+    Body *body;           /* NULL: none */
+    bool is_short;
+    BodyShort tail;
+    Arena arena;
+} Made;
+
+static const Tensor *operand(const Heavy *h, const Tensor *const *in, int n_in, int k) {
+    if (k >= (int)h->node->n_operands) return NULL;
+    if (h->in[k] < 0) return h->constant[k];
+    return h->in[k] < n_in ? in[h->in[k]] : NULL;
+}
 
 /* Floats from one matrix to the next, and how many matrices the stack has. */
 static int64_t packed_step(const Stack *b) {
@@ -160,35 +172,28 @@ static tn_status pack_matrices(void *arg, void *dst) {
     return TN_OK;
 }
 
-static void release(Prepared *prepared, const Allocator *allocator) {
-    PackedRight *right = prepared->data;
-    if (!right) return;
-    packed_put(right->packed);
-    mem_free(allocator, right, sizeof *right);
-}
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    const Tensor *t = q->in[1];
-    *out = (Prepared){0};
-    if (!t->data || tensor_count(t) == 0) return TN_OK;
-    Packing packing = {stack_of(q->node, true, t), tensor_bytes(t)};
+static tn_status pack_right(const KernelQuery *q, Context *context, Made *made) {
+    const Node *node = made->heavy.node;
+    const Tensor *t = operand(&made->heavy, q->in, q->n_in, 1);
+    if (made->heavy.in[1] < 0 || !t->data || tensor_count(t) == 0) return TN_OK;
+    Packing packing = {stack_of(node, true, t), tensor_bytes(t)};
     const Stack *b = &packing.b;
-    int64_t n = n_matrices(b);
-    if (n > 1 && (!tensor_is_dense(t) || asks(q->node, "transBatchB"))) return TN_OK; /* more than a key tells */
-    int64_t k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
-    if (cols == 1) return TN_OK; /* one column is read as it is */
+    int64_t n = n_matrices(b), k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
+    if (cols == 1) return TN_OK;                                                   /* one column is read as it is */
+    if (n > 1 && (!tensor_is_dense(t) || asks(node, "transBatchB"))) return TN_OK; /* more than a key tells */
+    made->nr = gemm_nr();
     PackKey key = {packing.bytes,
                    "gemm_b",
-                   {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], gemm_nr(), n},
+                   {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], made->nr, n},
                    tensor_is_dense(t) ? (size_t)tensor_count(t) * sizeof(float) : 0};
-    PackedRight *right = mem_alloc(&context->allocator, sizeof *right, alignof(PackedRight));
-    if (!right) return TN_OUT_OF_MEMORY;
-    *out = (Prepared){right, sizeof *right, release, .replaces = 1u << 1};
-    right->nr = gemm_nr();
-    tn_status status = packed_get(context, &key, (size_t)(n * packed_step(b)) * sizeof(float), pack_matrices, &packing,
-                                  &right->packed);
-    if (status != TN_OK) release(out, &context->allocator), *out = (Prepared){0};
-    return status;
+    return packed_get(context, &key, (size_t)(n * packed_step(b)) * sizeof(float), pack_matrices, &packing,
+                      &made->packed);
+}
+
+/* Whether the operand that was packed is read by nobody else in the node. */
+static bool replaces_right(const Node *node, const Heavy *h) {
+    if (h->in[1] < 0 || h->in[1] >= 32) return false;
+    return !h->fused || value_has_one_use(attr_graph(node, "body")->inputs.data[h->in[1]]);
 }
 
 /* Steps over packed matrices in place of those over B. */
@@ -210,7 +215,7 @@ static void summand_strides(const Tensor *t, int64_t *row, int64_t *col) {
 }
 
 /* beta * C: a row for all rows of the product, or else dense, unless it can be read as it is. */
-static tn_status take_summand(KernelCtx *c, const Tensor *t, float beta, GemmArgs *g) {
+static tn_status take_summand(const KernelCtx *c, const Tensor *t, float beta, GemmArgs *g) {
     int64_t row, col;
     const char *s = tensor_bytes(t);
     summand_strides(t, &row, &col);
@@ -235,15 +240,122 @@ static tn_status take_summand(KernelCtx *c, const Tensor *t, float beta, GemmArg
     return TN_OK;
 }
 
+/* ---- what comes behind --------------------------------------------------------------------------------------- */
+
+/* For blocks of the result: which of its dimensions the products are stacked along, and which ones are rows. */
+typedef struct Behind {
+    BodyMap map;
+    int depth;
+    int64_t last_rows; /* of the last dimension of rows */
+} Behind;
+
+/* Element `index` of the box of dimensions from .. to - 1. */
+static void decode(const BodyMap *map, int from, int to, int64_t index, int64_t *at) {
+    for (int d = to - 1; d >= from; d--) {
+        at[d] = index % map->dims[d];
+        index /= map->dims[d];
+    }
+}
+
+static void run_behind(void *arg, int64_t product, int64_t row, int64_t col, float *c, int64_t c_row, int64_t rows,
+                       int64_t cols) {
+    const Behind *b = arg;
+    int64_t at[TN_MAX_RANK];
+    int col_axis = b->map.rank - 1;
+    decode(&b->map, 0, b->depth, product, at);
+    at[col_axis] = col;
+    while (rows > 0) {
+        int64_t n = b->map.rows_walk ? rows : min_i64(rows, b->last_rows - row % b->last_rows);
+        decode(&b->map, b->depth, col_axis, row, at);
+        body_run_tile(&b->map, at, c, c_row, c, c_row, n, cols);
+        row += n;
+        rows -= n;
+        c += n * c_row;
+    }
+}
+
+/* The bias of a short body, added to what Gemm adds to all rows. */
+static tn_status take_bias(const KernelCtx *c, const Tensor *t, GemmArgs *g) {
+    int64_t step = t->rank > 0 && t->dims[t->rank - 1] != 1 ? t->strides[t->rank - 1] : 0;
+    float *bias = arena_array(c->scratch, float, (size_t)g->n);
+    if (!bias) return TN_OUT_OF_MEMORY;
+    for (int64_t j = 0; j < g->n; j++) {
+        memcpy(&bias[j], (const char *)tensor_bytes(t) + j * step * (int64_t)sizeof(float), sizeof(float));
+        if (g->tail.bias) bias[j] += g->tail.bias[j];
+    }
+    g->tail.bias = bias;
+    return TN_OK;
+}
+
+/* Whether the short body can be done with the product in registers. */
+static bool is_in_registers(const Made *made, const KernelCtx *c, const GemmArgs *g) {
+    if (!made->is_short) return false;
+    if (made->tail.residual < 0) return true;
+    const Tensor *r = c->in[made->tail.residual], *y = &c->out[0];
+    return !g->tail.residual && (y->dims[y->rank - 1] == 1 || r->strides[r->rank - 1] == 1);
+}
+
+static tn_status add_body(const Made *made, const KernelCtx *c, const Product *p, GemmArgs *g) {
+    const Tensor *y = &c->out[0];
+    if (is_in_registers(made, c, g)) {
+        g->tail.lo = made->tail.lo, g->tail.hi = made->tail.hi;
+        if (made->tail.bias >= 0) TRY(take_bias(c, c->in[made->tail.bias], g));
+        if (made->tail.residual < 0) return TN_OK;
+        g->tail.residual = tensor_bytes(c->in[made->tail.residual]);
+        g->tail.residual_row = p->row[OF_R];
+        return find_places(p, p->step[OF_R], c->scratch, &g->residual_at);
+    }
+    Behind *behind = arena_new(c->scratch, Behind);
+    if (!behind) return TN_OUT_OF_MEMORY;
+    behind->depth = p->depth;
+    behind->last_rows = y->dims[y->rank - 2];
+    g->finish = run_behind;
+    g->arg = behind;
+    return body_map(made->body, c, p->depth, y->rank - 1 - p->depth, y->rank - 1, &behind->map);
+}
+
 /* ---- the kernel ---------------------------------------------------------------------------------------------- */
+
+static bool is_product(const Node *node) {
+    if (node_is_onnx(node, "MatMul") || node_is_onnx(node, "Gemm")) return true;
+    return node->op->domain && strcmp(node->op->domain, "com.microsoft") == 0 &&
+           strcmp(node->op->name, "FusedMatMul") == 0;
+}
+
+/* Of vectors the result has no rows or no columns, along which a body could go. */
+static bool fuses(const Node *inner) {
+    if (!is_product(inner)) return body_takes(inner);
+    for (uint32_t i = 0; i < inner->n_operands; i++) {
+        const Value *v = node_operand(inner, i);
+        if (v && (v->type->kind != TYPE_TENSOR || v->type->dtype != TN_F32)) return false;
+    }
+    return value_rank(node_operand(inner, 0)) > 1 && value_rank(node_operand(inner, 1)) > 1;
+}
 
 static bool is_f32(const Tensor *t) { return t && t->kind == TYPE_TENSOR && t->dtype == TN_F32; }
 
+/* Whether the product has the sizes of y, which a body may have made more of. */
+static bool fills(const Node *node, const Tensor *ta, const Tensor *tb, const Tensor *y) {
+    if (ta->rank < 2 || tb->rank < 2 || y->rank != (int)max_i64(ta->rank, tb->rank)) return false;
+    Stack a = stack_of(node, false, ta), b = stack_of(node, true, tb);
+    for (int d = 0; d + 2 < y->rank; d++) {
+        int of_a = d - y->rank + a.rank, of_b = d - y->rank + b.rank;
+        int64_t n = of_a >= 0 ? a.dims[of_a] : 1;
+        if (n == 1 && of_b >= 0) n = b.dims[of_b];
+        if (n != y->dims[d]) return false;
+    }
+    return a.dims[a.rank - 2] == y->dims[y->rank - 2] && b.dims[b.rank - 1] == y->dims[y->rank - 1];
+}
+
 static bool matches(const KernelQuery *q) {
+    Heavy h;
     const Tensor *y = q->n_out == 1 ? &q->out[0] : NULL;
-    if (q->n_in < 2 || !is_f32(q->in[0]) || !is_f32(q->in[1]) || !is_f32(y)) return false;
-    if (q->n_in > 2 && q->in[2] && !is_f32(q->in[2])) return false;
-    return q->in[1]->rank < 2 || y->rank == 0 || y->dims[y->rank - 1] <= 1 || y->strides[y->rank - 1] == 1;
+    if (!is_f32(y) || !heavy_open(q->node, is_product, &h)) return false;
+    const Tensor *a = operand(&h, q->in, q->n_in, 0), *b = operand(&h, q->in, q->n_in, 1);
+    const Tensor *c = operand(&h, q->in, q->n_in, 2);
+    if (!is_f32(a) || !is_f32(b) || (c && !is_f32(c))) return false;
+    if (h.fused && !fills(h.node, a, b, y)) return false;
+    return b->rank < 2 || y->dims[y->rank - 1] <= 1 || y->strides[y->rank - 1] == 1;
 }
 
 static uint32_t strided(const Node *node) {
@@ -251,17 +363,56 @@ static uint32_t strided(const Node *node) {
     return UINT32_MAX;
 }
 
+static void release(Prepared *prepared, const Allocator *allocator) {
+    Made *made = prepared->data;
+    packed_put(made->packed);
+    arena_free(&made->arena);
+    mem_free(allocator, made, sizeof *made);
+}
+
+static tn_status make(const KernelQuery *q, Context *context, Made *made) {
+    if (!heavy_open(q->node, is_product, &made->heavy)) return fail(TN_INTERNAL, "the node is no product of matrices");
+    TRY(pack_right(q, context, made));
+    if (!made->heavy.fused) return TN_OK;
+    TRY(body_compile(q->node, made->heavy.node, &made->arena, &made->body));
+    made->is_short = body_as_short(made->body, q, q->out[0].rank - 1, &made->tail);
+    return TN_OK;
+}
+
+static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
+    *out = (Prepared){0};
+    Made *made = mem_alloc(&context->allocator, sizeof *made, alignof(Made));
+    if (!made) return TN_OUT_OF_MEMORY;
+    arena_init(&made->arena, &context->allocator);
+    Prepared prepared = {made, sizeof *made, release};
+    tn_status status = make(q, context, made);
+    if (made->packed && replaces_right(q->node, &made->heavy)) prepared.replaces = 1u << made->heavy.in[1];
+    if (status == TN_OK) *out = prepared;
+    else release(&prepared, &context->allocator);
+    return status;
+}
+
 static const float *first_of(const Tensor *t, const Tensor *empty) {
     const Tensor *from = tensor_count(t) ? t : empty; /* of nothing there may be no memory */
     return (const float *)tensor_bytes(from);
 }
 
+/* alpha, beta and Gemm's C. */
+static tn_status add_attributes(const KernelCtx *c, const Heavy *h, GemmArgs *g) {
+    const OpSchema *op = h->node->op;
+    const Tensor *summand = operand(h, c->in, c->n_in, 2);
+    if (op_attr_spec(op, STR("alpha"))) g->tail.alpha = (float)attr_float(h->node, "alpha");
+    float beta = op_attr_spec(op, STR("beta")) ? (float)attr_float(h->node, "beta") : 0;
+    return summand && beta != 0 ? take_summand(c, summand, beta, g) : TN_OK;
+}
+
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
-    const Node *node = c->node;
-    const Tensor *ta = c->in[0], *tb = c->in[1], *y = &c->out[0];
-    const PackedRight *right = prepared ? prepared->data : NULL;
+    const Made *made = prepared->data;
+    const Heavy *h = &made->heavy;
+    const Tensor *ta = operand(h, c->in, c->n_in, 0), *tb = operand(h, c->in, c->n_in, 1), *y = &c->out[0];
     if (tensor_count(y) == 0) return TN_OK;
-    Product p = product_of(node, ta, tb, y);
+    bool adds = made->is_short && made->tail.residual >= 0;
+    Product p = product_of(h->node, ta, tb, y, adds ? c->in[made->tail.residual] : y);
     int n_stacked = p.depth;
     join_rows(&p);
     GemmArgs g = {.m = p.m, .n = p.n, .k = p.k, .tail = GEMM_PLAIN, .pool = c->pool, .scratch = c->scratch};
@@ -269,26 +420,27 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     g.a = first_of(ta, y), g.a_row = p.row[OF_A], g.a_col = p.col[OF_A];
     g.b = first_of(tb, y), g.b_row = p.row[OF_B], g.b_col = p.col[OF_B];
     g.c = tensor_bytes(y), g.c_row = p.row[OF_C];
-    if (right && right->nr == gemm_nr()) {
-        Stack b = stack_of(node, true, tb);
-        g.packed = right->packed->data;
+    if (made->packed) {
+        if (made->nr != gemm_nr()) return fail(TN_INTERNAL, "the weights were packed for another instruction set");
+        Stack b = stack_of(h->node, true, tb);
+        g.packed = made->packed->data;
         use_packed(&b, n_stacked, &p);
     }
     TRY(find_places(&p, p.step[OF_A], c->scratch, &g.a_at));
     TRY(find_places(&p, p.step[OF_B], c->scratch, &g.b_at));
     TRY(find_places(&p, p.step[OF_C], c->scratch, &g.c_at));
-    if (op_attr_spec(node->op, STR("alpha"))) g.tail.alpha = (float)attr_float(node, "alpha");
-    float beta = op_attr_spec(node->op, STR("beta")) ? (float)attr_float(node, "beta") : 0;
-    if (kernel_has_input(c, 2) && beta != 0) TRY(take_summand(c, c->in[2], beta, &g));
+    TRY(add_attributes(c, h, &g));
+    if (made->body) TRY(add_body(made, c, &p, &g));
     return gemm_run(&g);
 }
 
 const KernelDesc kernel_cpu_matmul = {
     .name = "cpu_matmul",
-    .op = "MatMul Gemm com.microsoft.FusedMatMul",
+    .op = "MatMul Gemm com.microsoft.FusedMatMul Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,
+    .fuses = fuses,
     .strided = strided,
     .pack_format = "gemm_b",
     .prepare = prepare,
