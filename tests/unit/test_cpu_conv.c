@@ -42,7 +42,8 @@ static bool fits(const Sizes *s) {
     return true;
 }
 
-static void check(const Sizes *s, const char *op, const char *more, bool with_bias, bool with_z, double tolerance) {
+static void check(const Sizes *s, const char *op, const char *more, bool with_bias, bool with_z, uint32_t constants,
+                  double tolerance) {
     int64_t x_dims[5] = {s->n, s->c}, w_dims[5] = {s->m, s->c / s->group}, b_dims[1] = {s->m};
     for (int d = 0; d < s->rank; d++) x_dims[2 + d] = s->in[d], w_dims[2 + d] = s->kernel[d];
     char attrs[500], what[700];
@@ -65,12 +66,24 @@ static void check(const Sizes *s, const char *op, const char *more, bool with_bi
     snprintf(all, sizeof all, "%s%s", attrs, with_z ? ", activation=\"Relu\"" : "");
     Model *model = model_of(op, in, n_in, all);
     Case k = {kernel_named("cpu_conv"), model->main->first, in, n_in, what};
-    assert_true(check_case(&k, pick(0, 2) ? 2 : 0, tolerance));
+    assert_true(check_case(&k, constants, tolerance));
     model_free(model);
     tensor_release(&x);
     tensor_release(&w);
     tensor_release(&b);
     if (with_z) tensor_release(&z);
+}
+
+/* Windows of 3 x 3 over enough channels for Winograd's algorithm. */
+static Sizes winograd_sizes(void) {
+    Sizes s = {.rank = 2, .n = pick(1, 3), .c = pick(8, 50), .m = pick(8, 100), .group = 1};
+    for (int d = 0; d < 2; d++) {
+        s.in[d] = pick(1, pick(0, 2) ? 15 : 40);
+        s.kernel[d] = 3, s.stride[d] = s.dilation[d] = 1;
+        s.begin[d] = pick(s.in[d] < 3 ? 1 : 0, 2);
+        s.end[d] = pick(s.in[d] < 3 ? 1 : 0, 2);
+    }
+    return s;
 }
 
 static Sizes random_sizes(void) {
@@ -106,11 +119,26 @@ static Sizes random_sizes(void) {
 
 static void test_random(void **state) {
     (void)state;
-    for (int i = 0; i < 250; i++) {
+    for (int i = 0; i < 200; i++) {
         Sizes s = random_sizes();
         bool z = pick(0, 7) == 0;
-        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, 1e-5);
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, pick(0, 2) ? 2 : 0, 1e-5);
     }
+}
+
+static void test_winograd(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        Sizes s = winograd_sizes();
+        bool z = pick(0, 3) == 0;
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, 2, 2e-5);
+    }
+    static const Sizes cases[] = {
+        {2, 1, 64, 96, 1, {56, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 96, 300, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 200, 200, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 2, 2e-5);
 }
 
 /* Long sums, which are made in several passes; many channels, which threads share. */
@@ -123,30 +151,33 @@ static void test_long(void **state) {
         {2, 1, 3, 64, 1, {40, 41}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, NULL},
         {2, 2, 900, 900, 3, {2, 3}, {3, 1}, {1, 1}, {1, 1}, {1, 0}, {1, 0}, NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 1e-5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 2, 1e-5);
 }
 
-/* Infinities and NaNs stay where they belong. */
+/* Infinities and NaNs stay where they belong, whatever the algorithm. */
 static void test_special_values(void **state) {
     (void)state;
-    int64_t x_dims[] = {1, 5, 9, 9}, w_dims[] = {20, 5, 3, 3};
-    Tensor x = random_tensor(4, x_dims, ROW_MAJOR), w = random_tensor(4, w_dims, ROW_MAJOR);
-    float *data = tensor_bytes(&x), nan = NAN, inf = INFINITY, less = -INFINITY;
-    memcpy(data + 13, &nan, 4);
-    memcpy(data + 170, &inf, 4);
-    memcpy(data + 330, &less, 4);
-    const Tensor *in[2] = {&x, &w};
-    Model *model = model_of("Conv", in, 2, "pads=[1,1,1,1]");
-    Case k = {kernel_named("cpu_conv"), model->main->first, in, 2, "Conv of NaN and infinities"};
-    assert_true(check_case(&k, 2, 1e-5));
-    model_free(model);
-    tensor_release(&x);
-    tensor_release(&w);
+    for (int64_t c = 5; c < 40; c += 17) {
+        int64_t x_dims[] = {1, c, 14, 14}, w_dims[] = {40, c, 3, 3};
+        Tensor x = random_tensor(4, x_dims, ROW_MAJOR), w = random_tensor(4, w_dims, ROW_MAJOR);
+        float *data = tensor_bytes(&x), nan = NAN, inf = INFINITY, less = -INFINITY;
+        memcpy(data + 13, &nan, 4);
+        memcpy(data + 270, &inf, 4);
+        memcpy(data + 630, &less, 4);
+        const Tensor *in[2] = {&x, &w};
+        Model *model = model_of("Conv", in, 2, "pads=[1,1,1,1]");
+        Case k = {kernel_named("cpu_conv"), model->main->first, in, 2, "Conv of NaN and infinities"};
+        assert_true(check_case(&k, 2, 1e-5));
+        model_free(model);
+        tensor_release(&x);
+        tensor_release(&w);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_winograd),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_special_values),
     };

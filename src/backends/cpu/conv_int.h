@@ -89,6 +89,14 @@ typedef struct ConvRunArgs {
 } ConvRunArgs;
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
 
+/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. Its weights are as
+   many panels as there are points; !*finite: some sum is no number that the algorithm can give, so all has to be done
+   directly. */
+int winograd_out(const ConvGeom *g);
+int64_t winograd_floats(const ConvGeom *g, int out);
+void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst);
+tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite);
+
 /* Groups of one channel, whose weights lie as [tap][channels]; `room` floats from tap to tap. */
 bool depthwise_takes(const ConvGeom *g);
 int64_t depthwise_room(int64_t channels);

@@ -49,9 +49,13 @@ static uint32_t strided(const Node *node) {
 /* ---- preparing ----------------------------------------------------------------------------------------------- */
 
 /* The ways to run one. What is packed decides: weights stay as they are when sizes change. */
-typedef enum Way { WAY_DIRECT, WAY_DEPTHWISE, N_WAYS } Way;
+typedef enum Way { WAY_DIRECT, WAY_DEPTHWISE, WAY_WINOGRAD2, WAY_WINOGRAD4, N_WAYS } Way;
 
-static Way way_of(const ConvGeom *g) { return depthwise_takes(g) ? WAY_DEPTHWISE : WAY_DIRECT; }
+static Way way_of(const ConvGeom *g, bool constant) {
+    if (depthwise_takes(g)) return WAY_DEPTHWISE;
+    int out = constant ? winograd_out(g) : 0;
+    return out == 4 ? WAY_WINOGRAD4 : out == 2 ? WAY_WINOGRAD2 : WAY_DIRECT;
+}
 
 typedef struct ConvPrepared {
     Heavy heavy;
@@ -70,13 +74,15 @@ static void release(Prepared *prepared, const Allocator *allocator) {
     *prepared = (Prepared){0};
 }
 
-static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise"};
+static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise", "conv_winograd2", "conv_winograd4"};
 
 static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
     ConvPanels p;
-    if (way == WAY_DEPTHWISE) return checked_bytes(TN_F32, g->taps * depthwise_room(g->group), bytes);
     conv_panels(g, &p);
-    return checked_bytes(TN_F32, p.floats, bytes);
+    int64_t floats = way == WAY_DIRECT      ? p.floats
+                     : way == WAY_DEPTHWISE ? g->taps * depthwise_room(g->group)
+                                            : winograd_floats(g, way == WAY_WINOGRAD4 ? 4 : 2);
+    return checked_bytes(TN_F32, floats, bytes);
 }
 
 typedef struct PackRequest {
@@ -88,20 +94,18 @@ typedef struct PackRequest {
 
 static tn_status pack(void *arg, void *dst) {
     const PackRequest *r = arg;
-    if (r->way == WAY_DEPTHWISE) {
-        depthwise_pack(r->g, r->w, dst);
-    } else {
-        ConvPanels p;
-        conv_panels(r->g, &p);
-        conv_pack(r->g, &p, r->w, dst, r->pool);
-    }
+    ConvPanels p;
+    conv_panels(r->g, &p);
+    if (r->way == WAY_DEPTHWISE) depthwise_pack(r->g, r->w, dst);
+    else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, dst, r->pool);
+    else winograd_pack(r->g, r->way == WAY_WINOGRAD4 ? 4 : 2, r->w, dst);
     return TN_OK;
 }
 
 /* Of dense weights: then sizes say how they lie. */
 static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, ConvPrepared *p) {
     size_t bytes;
-    p->way = way_of(g);
+    p->way = way_of(g, true);
     TRY(packed_bytes(g, p->way, &bytes));
     PackKey key = {.source = tensor_bytes(w),
                    .format = formats[p->way],
@@ -158,23 +162,26 @@ static tn_status find_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGe
     return TN_OK;
 }
 
-static tn_status weights_of(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way *way, const float **out) {
-    if (p->packed) {
-        *out = p->packed->data;
-        *way = p->way;
-        return TN_OK;
-    }
+static tn_status pack_now(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way way, const float **out) {
     size_t bytes;
-    *way = way_of(g);
-    TRY(packed_bytes(g, *way, &bytes));
+    TRY(packed_bytes(g, way, &bytes));
     float *dst = arena_raw(c->scratch, bytes + 64, 64);
     if (!dst) return TN_OUT_OF_MEMORY;
     *out = dst;
-    return pack(&(PackRequest){g, operand(&p->heavy, c->in, 1), *way, c->pool}, dst);
+    return pack(&(PackRequest){g, operand(&p->heavy, c->in, 1), way, c->pool}, dst);
 }
 
-static tn_status run_way(KernelCtx *c, Way way, const ConvRunArgs *run, const float *weights) {
-    return way == WAY_DEPTHWISE ? conv_depthwise(c, run, weights) : conv_direct(c, run, weights);
+static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
+    Way way = p->packed ? p->way : way_of(run->g, false);
+    const float *weights = p->packed ? p->packed->data : NULL;
+    if (!weights) TRY(pack_now(c, p, run->g, way, &weights));
+    if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
+    if (way == WAY_DIRECT) return conv_direct(c, run, weights);
+    bool finite;
+    TRY(conv_winograd(c, run, way == WAY_WINOGRAD4 ? 4 : 2, weights, &finite));
+    if (finite) return TN_OK;
+    TRY(pack_now(c, p, run->g, WAY_DIRECT, &weights));
+    return conv_direct(c, run, weights);
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
@@ -182,16 +189,13 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const Tensor *x = operand(&p->heavy, c->in, 0), *w = operand(&p->heavy, c->in, 1), *y = &c->out[0];
     ConvGeom g;
     BodyMap map;
-    Way way;
-    const float *weights;
     ConvRunArgs run = {.g = &g};
     if (tensor_count(y) == 0) return TN_OK;
     conv_geom(p->heavy.node, x, w, y, &g);
-    TRY(weights_of(c, p, &g, &way, &weights));
     TRY(conv_input(c, x, &g, g.c * g.group <= 8 && g.taps > 1, &run.x));
     TRY(conv_output(c, y, &run.y, &run.y_ld));
     TRY(find_epilogue(c, p, &g, &map, &run.after));
-    TRY(run_way(c, way, &run, weights));
+    TRY(run_way(c, p, &run));
     return conv_output_done(c, y, &run.y);
 }
 

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions with windows of 3 x 3 in steps of 1 by Winograd's algorithm: blocks of the result are products of transformed
+   data and transformed weights, one product for each point, which the tiles of kernels/conv.c compute.
+
+       V[point][block][c]  U[panel][point][c][width]  M[point][block][width] = V U */
+#include "backends/cpu/conv_int.h"
+#include "backends/cpu/winograd_int.h"
+
+enum {
+    GROUP = 49,      /* blocks that share one pass over the weights */
+    APART = 16,      /* floats between points, so that they do not fall on the same lines of the cache */
+    MOST_SLOTS = 64, /* threads that work at the same time */
+    WEIGHT_COST = 20 /* multiplications that take as long as a weight's way from memory */
+};
+
+typedef struct Winograd {
+    const ConvRunArgs *run;
+    const WinogradTable *table;
+    const ConvTable *tiles;
+    ConvPanels panels; /* with k = points * c */
+    const float *weights, *zeros;
+    int out, size, points;
+    int64_t high, wide; /* blocks of an image */
+    int64_t blocks;     /* of all images */
+    int64_t groups;     /* of blocks */
+    int64_t most;       /* blocks of a group */
+    int64_t v_ld, v_step, m_step;
+    float *slots;
+    int64_t slot; /* floats of one */
+    bool split;   /* data is transformed first; then threads share panels */
+    float *v;     /* then */
+    atomic_int busy[MOST_SLOTS], odd;
+} Winograd;
+
+/* ---- choosing ------------------------------------------------------------------------------------------------ */
+
+static double cost_of(const ConvGeom *g, int out, double in_ops, double out_ops) {
+    double blocks = (double)g->batch;
+    for (int d = 0; d < 2; d++) blocks *= (double)((g->out[d] + out - 1) / out);
+    double c = (double)g->c, m = (double)g->m, points = (out + 2) * (out + 2);
+    double passes = blocks > WEIGHT_COST ? blocks : WEIGHT_COST;
+    return passes * points * c * m + blocks * (in_ops * c + out_ops * m);
+}
+
+int winograd_out(const ConvGeom *g) {
+    if (g->win.rank != 2 || g->group != 1 || g->c < 8 || g->m < 8) return 0;
+    for (int d = 0; d < 2; d++)
+        if (g->win.kernel[d] != 3 || g->win.stride[d] != 1 || g->win.dilation[d] != 1) return 0;
+    double pixels = (double)g->batch * (double)g->out_px;
+    double direct = 9 * (double)g->c * (double)g->m * (pixels > WEIGHT_COST ? pixels : WEIGHT_COST);
+    double four = cost_of(g, 4, 260, 240), two = cost_of(g, 2, 90, 70);
+    if (direct <= four && direct <= two) return 0;
+    return four <= two ? 4 : 2;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+/* Rows of G: what a row of three weights becomes at each point. */
+static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+#define S 0.75
+#define AT(x, n) \
+    { 1 / (n), (x) / (n), (x) * (x) / (n) }
+#define S4 (S * S * S * S)
+static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, -6 * S4),
+                                AT(2 * S, 24 * S4), AT(-2 * S, 24 * S4), {0, 0, 1}};
+
+static void winograd_panels(const ConvGeom *g, int out, ConvPanels *p) {
+    ConvGeom points = *g;
+    points.taps = (out + 2) * (out + 2);
+    conv_panels(&points, p);
+}
+
+int64_t winograd_floats(const ConvGeom *g, int out) {
+    ConvPanels p;
+    winograd_panels(g, out, &p);
+    return p.floats;
+}
+
+enum { WIDEST = 64 };
+
+/* Channels [m, m + n) of input channel c to their points, `points` rows of `width`. */
+static void transform(const Tensor *w, int out, int64_t m, int64_t c, int64_t n, int64_t width, int64_t step,
+                      float *dst) {
+    const double(*g)[3] = out == 2 ? g2 : g4;
+    double k[9][WIDEST] = {{0}}, half[6][3][WIDEST];
+    int size = out + 2;
+    for (int64_t j = 0; j < n; j++)
+        for (int t = 0; t < 9; t++) {
+            float v;
+            int64_t at = w->offset + (m + j) * w->strides[0] + c * w->strides[1] + t / 3 * w->strides[2] +
+                         t % 3 * w->strides[3];
+            memcpy(&v, (const char *)w->data + 4 * at, sizeof v);
+            k[t][j] = (double)v;
+        }
+    for (int i = 0; i < size; i++)
+        for (int t = 0; t < 3; t++)
+            for (int64_t j = 0; j < width; j++)
+                half[i][t][j] = g[i][0] * k[t][j] + g[i][1] * k[3 + t][j] + g[i][2] * k[6 + t][j];
+    for (int i = 0; i < size; i++)
+        for (int l = 0; l < size; l++)
+            for (int64_t j = 0; j < width; j++)
+                dst[(i * size + l) * step + j] = (float)(g[l][0] * half[i][0][j] + g[l][1] * half[i][1][j] +
+                                                         g[l][2] * half[i][2][j]);
+}
+
+void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst) {
+    ConvPanels p;
+    winograd_panels(g, out, &p);
+    for (int64_t panel = 0; panel < p.n; panel++) {
+        int64_t m = panel * p.full, width = panel_width(&p, panel), n = min_i64(width, g->m - m);
+        for (int64_t c = 0; c < g->c; c++) transform(w, out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
+    }
+}
+
+/* ---- a group of blocks --------------------------------------------------------------------------------------- */
+
+typedef struct Corner {
+    int64_t image, row, col; /* of the block's first pixel */
+} Corner;
+
+static Corner corner_of(const Winograd *w, int64_t block) {
+    int64_t in_image = block % (w->high * w->wide);
+    return (Corner){block / (w->high * w->wide), in_image / w->wide * w->out, in_image % w->wide * w->out};
+}
+
+static void transform_data(const Winograd *w, int64_t block, float *v) {
+    const ConvGeom *g = w->run->g;
+    const ConvData *x = &w->run->x;
+    Corner at = corner_of(w, block);
+    const float *px[WINOGRAD_MOST], *image = x->data + at.image * x->image;
+    for (int i = 0; i < w->size; i++)
+        for (int j = 0; j < w->size; j++) {
+            int64_t row = at.row + i - g->win.begin[0], col = at.col + j - g->win.begin[1];
+            bool inside = row >= 0 && row < g->in[0] && col >= 0 && col < g->in[1];
+            px[i * w->size + j] = inside ? image + row * x->stride[0] + col * x->stride[1] : w->zeros;
+        }
+    WinogradIn in = {.px = px, .channels = g->c, .v = v, .v_step = w->v_step};
+    (w->out == 2 ? w->table->in2 : w->table->in4)(&in);
+}
+
+/* All points of `n` blocks with one panel. */
+static void multiply(const Winograd *w, const float *v, int64_t n, int64_t panel, float *m) {
+    const int64_t c = w->run->g->c, width = panel_width(&w->panels, panel), vectors = width / w->tiles->vector;
+    const float *weights = w->weights + panel * w->panels.full * w->panels.k, *end = w->weights + w->panels.floats;
+    const int64_t tiles = (n + w->tiles->rows[vectors] - 1) / w->tiles->rows[vectors];
+    const float *px[CONV_MOST_ROWS];
+    const ConvRun run = {0, c};
+    ConvTile t = {.px = px, .runs = &run, .n_runs = 1, .y_ld = width, .cols = width};
+    for (int point = 0; point < w->points; point++) {
+        t.w = weights + point * c * width;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            int64_t first = tile * n / tiles, rows = (tile + 1) * n / tiles - first;
+            for (int64_t i = 0; i < rows; i++) px[i] = v + point * w->v_step + (first + i) * w->v_ld;
+            t.y = m + point * w->m_step + first * width;
+            const float *ahead = t.w + c * width + tile * c * 16;
+            bool more = ahead < end && tile * 16 < width;
+            t.ahead = (const char *)(more ? ahead : w->weights);
+            t.ahead_step = more ? 64 : 0;
+            w->tiles->tile[vectors][rows](&t);
+        }
+    }
+}
+
+static bool transform_sums(const Winograd *w, int64_t block, int64_t panel, const float *m) {
+    const ConvRunArgs *run = w->run;
+    const ConvGeom *g = run->g;
+    const ConvEpilogue *after = &run->after;
+    Corner at = corner_of(w, block);
+    int64_t channel = panel * w->panels.full, pixel = at.row * g->out[1] + at.col;
+    ConvFinish finish = {.lo = after->lo, .hi = after->hi, .residual_ld = after->residual_ld};
+    if (after->bias) finish.bias = after->bias + channel;
+    if (after->residual)
+        finish.residual = after->residual + at.image * after->residual_image + pixel * after->residual_ld + channel;
+    WinogradOut out = {.m = m,
+                       .m_step = w->m_step,
+                       .channels = min_i64(panel_width(&w->panels, panel), g->m - channel),
+                       .rows = (int)min_i64(w->out, g->out[0] - at.row),
+                       .cols = (int)min_i64(w->out, g->out[1] - at.col),
+                       .y = run->y.data + at.image * run->y.image + pixel * run->y_ld + channel,
+                       .y_ld = run->y_ld,
+                       .y_row = g->out[1] * run->y_ld,
+                       .finish = &finish,
+                       .residual_row = g->out[1] * after->residual_ld};
+    return (w->out == 2 ? w->table->out2 : w->table->out4)(&out);
+}
+
+/* The body on what neighbouring blocks of a row of blocks have made, pixel row by pixel row. */
+static void run_body(const Winograd *w, int64_t first, int64_t end, int64_t panel) {
+    const ConvRunArgs *run = w->run;
+    const ConvGeom *g = run->g;
+    int64_t channel = panel * w->panels.full, cols = min_i64(panel_width(&w->panels, panel), g->m - channel);
+    for (int64_t block = first, n; block < end; block += n) {
+        n = min_i64(end - block, w->wide - block % w->wide);
+        Corner at = corner_of(w, block);
+        int64_t pixels = min_i64(n * w->out, g->out[1] - at.col), last = min_i64(at.row + w->out, g->out[0]);
+        for (int64_t row = at.row; row < last; row++) {
+            int64_t index[TN_MAX_RANK] = {at.image, channel, row, at.col};
+            float *y = run->y.data + at.image * run->y.image + (row * g->out[1] + at.col) * run->y_ld + channel;
+            body_run_tile(run->after.body, index, y, run->y_ld, y, run->y_ld, pixels, cols);
+        }
+    }
+}
+
+static void run_panel(Winograd *w, const float *v, int64_t first, int64_t n, int64_t panel, float *m) {
+    int64_t width = panel_width(&w->panels, panel);
+    bool finite = true;
+    multiply(w, v, n, panel, m);
+    for (int64_t i = 0; i < n; i++) finite &= transform_sums(w, first + i, panel, m + i * width);
+    if (!finite) atomic_store_explicit(&w->odd, 1, memory_order_relaxed);
+    if (w->run->after.body) run_body(w, first, first + n, panel);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------- */
+
+static int64_t group_start(const Winograd *w, int64_t group) { return group * w->blocks / w->groups; }
+
+/* Memory that no other thread uses at the same time; as many work at once as there are slots. */
+static int take_slot(Winograd *w) {
+    for (int i = 0;; i = (i + 1) % MOST_SLOTS) {
+        int free = 0;
+        if (atomic_compare_exchange_strong(&w->busy[i], &free, 1)) return i;
+    }
+}
+
+/* One item is one group. */
+static void run_groups(void *arg, int64_t begin, int64_t end) {
+    Winograd *w = arg;
+    int slot = take_slot(w);
+    float *v = w->slots + slot * w->slot, *m = v + w->points * w->v_step;
+    for (int64_t group = begin; group < end; group++) {
+        int64_t first = group_start(w, group), n = group_start(w, group + 1) - first;
+        for (int64_t i = 0; i < n; i++) transform_data(w, first + i, v + i * w->v_ld);
+        for (int64_t panel = 0; panel < w->panels.n; panel++) run_panel(w, v, first, n, panel, m);
+    }
+    atomic_store(&w->busy[slot], 0);
+}
+
+/* One item is one block. */
+static void run_data(void *arg, int64_t begin, int64_t end) {
+    const Winograd *w = arg;
+    for (int64_t block = begin; block < end; block++) transform_data(w, block, w->v + block * w->v_ld);
+}
+
+/* One item is one panel. */
+static void run_panels(void *arg, int64_t begin, int64_t end) {
+    Winograd *w = arg;
+    int slot = take_slot(w);
+    for (int64_t panel = begin; panel < end; panel++)
+        run_panel(w, w->v, 0, w->blocks, panel, w->slots + slot * w->slot);
+    atomic_store(&w->busy[slot], 0);
+}
+
+static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
+    const ConvGeom *g = w->run->g;
+    w->v_ld = (g->c + 15) / 16 * 16 + APART;
+    w->v_step = w->most * w->v_ld + APART;
+    w->m_step = w->most * w->panels.full + APART;
+    int64_t v = w->points * w->v_step;
+    w->slot = w->points * w->m_step + (w->split ? 0 : v);
+    int64_t all = slots * w->slot + (w->split ? v : 0);
+    w->slots = arena_raw(c->scratch, (size_t)all * sizeof(float), 64);
+    w->zeros = arena_array(c->scratch, float, (size_t)g->c);
+    if (!w->slots || !w->zeros) return TN_OUT_OF_MEMORY;
+    w->v = w->slots + slots * w->slot;
+    for (int64_t i = slots; i < MOST_SLOTS; i++) atomic_init(&w->busy[i], 1);
+    return TN_OK;
+}
+
+static void find_groups(Winograd *w, int64_t threads) {
+    w->groups = (w->blocks + GROUP - 1) / GROUP;
+    w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
+    if (threads > 1 && !w->split) w->groups = min_i64(w->blocks, (w->groups + threads - 1) / threads * threads);
+    w->most = (w->blocks + w->groups - 1) / w->groups;
+}
+
+tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite) {
+    const ConvGeom *g = run->g;
+    Winograd *w = arena_new(c->scratch, Winograd);
+    if (!w) return TN_OUT_OF_MEMORY;
+    *w = (Winograd){.run = run, .table = ISA_PICK(winograd_table), .tiles = ISA_PICK(conv_table), .weights = weights};
+    w->out = out, w->size = out + 2, w->points = w->size * w->size;
+    w->high = (g->out[0] + out - 1) / out;
+    w->wide = (g->out[1] + out - 1) / out;
+    w->blocks = g->batch * w->high * w->wide;
+    winograd_panels(g, out, &w->panels);
+    int64_t threads = min_i64(pool_threads(c->pool), MOST_SLOTS);
+    find_groups(w, threads);
+    TRY(make_room(c, w, threads));
+    double work = (double)(w->blocks * w->points) * (double)(g->c * g->m) / 50;
+    if (w->split) {
+        TRY(kernel_parallel(c, w->blocks, (double)(g->c * w->points) / 5, run_data, w));
+        TRY(kernel_parallel(c, w->panels.n, work / (double)w->panels.n, run_panels, w));
+    } else {
+        TRY(kernel_parallel(c, w->groups, work / (double)w->groups, run_groups, w));
+    }
+    *finite = !atomic_load(&w->odd);
+    return TN_OK;
+}
