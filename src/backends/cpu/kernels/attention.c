@@ -66,18 +66,30 @@ INLINE void turn(vf x[VF]) {
     }
 }
 
-/* The sum of each of VF vectors. */
+#if TENON_VEC_BYTES == 64
+#define EVENS 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODDS 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#elif TENON_VEC_BYTES == 32
+#define EVENS 0, 2, 4, 6, 8, 10, 12, 14
+#define ODDS 1, 3, 5, 7, 9, 11, 13, 15
+#else
+#define EVENS 0, 2, 4, 6
+#define ODDS 1, 3, 5, 7
+#endif
+
+/* The sum of each of VF vectors: neighbours are added until one is left of each. */
 INLINE vf sum_each(vf x[VF]) {
-    turn(x);
     for (int n = VF / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++) x[i] += x[i + n];
+        for (int i = 0; i < n; i++)
+            x[i] = __builtin_shufflevector(x[2 * i], x[2 * i + 1], EVENS) +
+                   __builtin_shufflevector(x[2 * i], x[2 * i + 1], ODDS);
     return x[0];
 }
 
 INLINE float max_of(vf v) {
-    float most = v[0];
-    for (int i = 1; i < VF; i++) most = most > v[i] ? most : v[i];
-    return most;
+    for (int n = VF; n > 1; n /= 2)
+        v = vf_max(__builtin_shufflevector(v, v, EVENS), __builtin_shufflevector(v, v, ODDS));
+    return v[0];
 }
 
 /* ---- turning ------------------------------------------------------------------------------------------------------ */
@@ -364,57 +376,79 @@ static void run_lanes(const AttnJob *job, const AttnUnit *u, float *scratch) {
 
 /* ---- few queries ---------------------------------------------------------------------------------------------------- */
 
-/* Scores of keys from `a` on with one query, whose elements behind the last are 0. */
-static void dot_rows(const float *a, int64_t row, const float *q, int64_t size, int64_t n, float *y) {
+enum { SHARE = ROWS * COLS >= 24 ? 4 : 2 /* queries that read a row together */, AHEAD = 16 /* rows to be fetched */ };
+
+/* Scores of n keys from `a` on with some queries, q_wide apart, whose elements behind the last are 0; y: their rows, KEYS + VF
+   apart. */
+INLINE void dot_rows(const int queries, const float *a, int64_t row, const float *q, int64_t q_wide, int64_t size,
+                     int64_t n, float *y) {
     int64_t whole = size / VF * VF;
     for (int64_t j = 0; j < n; j += VF) {
-        vf sum[VF];
+        vf sum[SHARE][VF];
         int64_t most = n - j < VF ? n - j : VF;
         for (int64_t g = 0; g < VF; g += 4) {
             const float *k[4];
-            vf s[4] = {{0}};
-            for (int i = 0; i < 4; i++) k[i] = a + (j + (g + i < most ? g + i : 0)) * row;
+            vf s[SHARE][4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                k[i] = a + (j + (g + i < most ? g + i : 0)) * row;
+#pragma GCC unroll 4
+                for (int t = 0; t < queries; t++) s[t][i] = (vf){0};
+            }
             for (int64_t e = 0; e < whole; e += VF)
-                for (int i = 0; i < 4; i++) s[i] += vf_load(k[i] + e) * vf_load(q + e);
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++) {
+                    vf x = vf_load(k[i] + e);
+                    __builtin_prefetch(k[i] + e + AHEAD * row);
+#pragma GCC unroll 4
+                    for (int t = 0; t < queries; t++) s[t][i] += x * vf_load(q + t * q_wide + e);
+                }
+#pragma GCC unroll 4
             for (int i = 0; whole < size && i < 4; i++)
-                s[i] += vf_load_n(k[i] + whole, size - whole) * vf_load(q + whole);
-            for (int i = 0; i < 4; i++) sum[g + i] = s[i];
+#pragma GCC unroll 4
+                for (int t = 0; t < queries; t++)
+                    s[t][i] += vf_load_n(k[i] + whole, size - whole) * vf_load(q + t * q_wide + whole);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+#pragma GCC unroll 4
+                for (int t = 0; t < queries; t++) sum[t][g + i] = s[t][i];
         }
-        vf_store(y + j, sum_each(sum));
+        for (int t = 0; t < queries; t++) vf_store(y + t * (KEYS + VF) + j, sum_each(sum[t]));
     }
 }
 
-/* y = y * keep + the sum over j of p[j] times row j of a; cols vectors of it, the last one with `last` elements. */
-INLINE void add_rows(const int cols, const float *a, int64_t row, const float *p, int64_t n, float keep, int64_t last,
-                     float *y) {
-    vf sum[4], more[4];
+/* For each query y = y * keep + the sum over j of p[j] times row j of a; `cols` vectors of it, the last one with `last`
+   elements. Queries are apart as in dot_rows, their results by y_wide. */
+INLINE void add_rows(const int queries, const int cols, const float *a, int64_t row, const float *p, int64_t n,
+                     const float *keep, int64_t last, float *y, int64_t y_wide) {
+    vf sum[SHARE][4];
 #pragma GCC unroll 4
-    for (int v = 0; v < cols; v++) sum[v] = vf_load(y + v * VF) * keep, more[v] = (vf){0};
-    int64_t j = 0;
-    for (; j + 2 <= n && last == VF; j += 2)
+    for (int t = 0; t < queries; t++)
 #pragma GCC unroll 4
-        for (int v = 0; v < cols; v++) {
-            sum[v] += p[j] * vf_load(a + j * row + v * VF);
-            more[v] += p[j + 1] * vf_load(a + (j + 1) * row + v * VF);
-        }
-    for (; j < n; j++)
+        for (int v = 0; v < cols; v++) sum[t][v] = vf_load(y + t * y_wide + v * VF) * keep[t];
+    for (int64_t j = 0; j < n; j++, a += row)
 #pragma GCC unroll 4
         for (int v = 0; v < cols; v++) {
-            const float *from = a + j * row + v * VF;
-            sum[v] += p[j] * (v == cols - 1 ? vf_load_n(from, last) : vf_load(from));
+            vf x = v < cols - 1 || last == VF ? vf_load(a + v * VF) : vf_load_n(a + v * VF, last);
+            __builtin_prefetch(a + v * VF + AHEAD * row);
+#pragma GCC unroll 4
+            for (int t = 0; t < queries; t++) sum[t][v] += p[t * (KEYS + VF) + j] * x;
         }
 #pragma GCC unroll 4
-    for (int v = 0; v < cols; v++) vf_store(y + v * VF, sum[v] + more[v]);
+    for (int t = 0; t < queries; t++)
+#pragma GCC unroll 4
+        for (int v = 0; v < cols; v++) vf_store(y + t * y_wide + v * VF, sum[t][v]);
 }
 
-static void add_values(const float *a, int64_t row, const float *p, int64_t n, float keep, int64_t size, float *y) {
+INLINE void add_values(const int queries, const float *a, int64_t row, const float *p, int64_t n, const float *keep,
+                       int64_t size, float *y, int64_t y_wide) {
     for (int64_t c = 0; c < size; c += 4 * VF) {
         int64_t left = size - c;
-        if (left >= 4 * VF) add_rows(4, a + c, row, p, n, keep, VF, y + c);
-        else if (left > 3 * VF) add_rows(4, a + c, row, p, n, keep, left - 3 * VF, y + c);
-        else if (left > 2 * VF) add_rows(3, a + c, row, p, n, keep, left - 2 * VF, y + c);
-        else if (left > VF) add_rows(2, a + c, row, p, n, keep, left - VF, y + c);
-        else add_rows(1, a + c, row, p, n, keep, left, y + c);
+        if (left >= 4 * VF) add_rows(queries, 4, a + c, row, p, n, keep, VF, y + c, y_wide);
+        else if (left > 3 * VF) add_rows(queries, 4, a + c, row, p, n, keep, left - 3 * VF, y + c, y_wide);
+        else if (left > 2 * VF) add_rows(queries, 3, a + c, row, p, n, keep, left - 2 * VF, y + c, y_wide);
+        else if (left > VF) add_rows(queries, 2, a + c, row, p, n, keep, left - VF, y + c, y_wide);
+        else add_rows(queries, 1, a + c, row, p, n, keep, left, y + c, y_wide);
     }
 }
 
@@ -422,8 +456,14 @@ static void add_values(const float *a, int64_t row, const float *p, int64_t n, f
 typedef struct Single {
     float top, sum;
     bool seen;
-    float *q, *y;
 } Single;
+
+typedef struct Few {
+    Single one[LANES];
+    float *q, *y, *scores, *bias; /* rows of the queries: `wide`, `v_wide` and KEYS + VF apart */
+    int64_t wide, v_wide;
+    bool masked;
+} Few;
 
 /* Scores of keys [at, at + n) to powers; there is room for a vector behind them. Returns what the sums before are multiplied
    by. */
@@ -457,54 +497,65 @@ static float weigh_row(const AttnJob *job, const AttnUnit *u, int64_t lane, Sing
     return keep;
 }
 
-static void start_rows(const AttnJob *job, const AttnUnit *u, Single *s, float *scratch) {
-    int64_t wide = (job->size + VF - 1) / VF * VF, v_wide = (job->v_size + VF - 1) / VF * VF;
+static void start_rows(const AttnJob *job, const AttnUnit *u, Few *f, float *scratch) {
+    f->wide = (job->size + VF - 1) / VF * VF, f->v_wide = (job->v_size + VF - 1) / VF * VF;
+    f->masked = job->added || job->seen || u->key_bias;
+    f->q = scratch;
+    f->y = f->q + u->n * f->wide;
+    f->scores = f->y + u->n * f->v_wide;
+    f->bias = f->scores + u->n * (KEYS + VF);
+    memset(f->q, 0, (size_t)(u->n * (f->wide + f->v_wide)) * sizeof *f->q);
     for (int64_t i = 0; i < u->n; i++) {
-        s[i] = (Single){.top = job->has_sink ? u->sink[i] : -INFINITY, .sum = job->has_sink, .q = scratch};
-        memset(scratch, 0, (size_t)(wide + v_wide) * sizeof *scratch);
-        for (int64_t e = 0; e < job->size; e++) s[i].q[e] = u->q[i][e * job->q.stride[BY_ELEMENT]] * job->scale;
-        s[i].y = scratch + wide;
-        scratch += wide + v_wide;
+        f->one[i] = (Single){.top = job->has_sink ? u->sink[i] : -INFINITY, .sum = job->has_sink};
+        for (int64_t e = 0; e < job->size; e++)
+            f->q[i * f->wide + e] = u->q[i][e * job->q.stride[BY_ELEMENT]] * job->scale;
     }
 }
 
-static void finish_rows(const AttnJob *job, const AttnUnit *u, const Single *s, bool masked) {
+static void finish_rows(const AttnJob *job, const AttnUnit *u, const Few *f) {
     for (int64_t i = 0; i < u->n; i++) {
-        bool blind = s[i].sum == 0 || (masked && !s[i].seen);
-        float share = blind ? 0 : 1 / s[i].sum;
+        const Single *s = &f->one[i];
+        bool blind = s->sum == 0 || (f->masked && !s->seen);
+        float share = blind ? 0 : 1 / s->sum;
         for (int64_t e = 0; e < job->v_size; e++)
-            u->y[i][e * job->y_stride[BY_ELEMENT]] = blind ? 0 : s[i].y[e] * share;
+            u->y[i][e * job->y_stride[BY_ELEMENT]] = blind ? 0 : f->y[i * f->v_wide + e] * share;
+    }
+}
+
+/* Queries [i, i + queries) and the keys [at, end) of one tile. */
+INLINE void run_few(const int queries, const AttnJob *job, const AttnUnit *u, Few *f, int64_t i, int64_t at,
+                    int64_t end) {
+    float keep[SHARE], *scores = f->scores + i * (KEYS + VF);
+    for (int p = 0; p < u->n_parts; p++) {
+        int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
+        int64_t to = end < u->part[p].end ? end : u->part[p].end, row = u->part[p].k_row;
+        if (from < to)
+            dot_rows(queries, u->part[p].k + (from - begin) * row, row, f->q + i * f->wide, f->wide, job->size, to - from,
+                     scores + from - at);
+    }
+    for (int t = 0; t < queries; t++)
+        keep[t] = weigh_row(job, u, i + t, &f->one[i + t], f->masked, at, end - at, scores + t * (KEYS + VF), f->bias);
+    for (int p = 0; p < u->n_parts; p++) {
+        int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
+        int64_t to = end < u->part[p].end ? end : u->part[p].end, row = u->part[p].v_row;
+        if (from >= to) continue;
+        add_values(queries, u->part[p].v + (from - begin) * row, row, scores + from - at, to - from, keep, job->v_size,
+                   f->y + i * f->v_wide, f->v_wide);
+        for (int t = 0; t < queries; t++) keep[t] = 1;
     }
 }
 
 static void run_rows(const AttnJob *job, const AttnUnit *u, float *scratch) {
-    Single s[LANES];
-    bool masked = job->added || job->seen || u->key_bias;
+    Few f;
     Span span = span_of(u);
-    float *x = scratch, *bias = x + 2 * KEYS;
-    start_rows(job, u, s, scratch + 3 * KEYS);
+    start_rows(job, u, &f, scratch);
     for (int64_t at = span.first; at < span.end; at += KEYS) {
-        int64_t end = at + KEYS < span.end ? at + KEYS : span.end;
-        for (int64_t i = 0; i < u->n; i++) {
-            for (int p = 0; p < u->n_parts; p++) {
-                int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
-                int64_t to = end < u->part[p].end ? end : u->part[p].end;
-                if (from < to)
-                    dot_rows(u->part[p].k + (from - begin) * u->part[p].k_row, u->part[p].k_row, s[i].q, job->size,
-                             to - from, x + from - at);
-            }
-            float keep = weigh_row(job, u, i, &s[i], masked, at, end - at, x, bias);
-            for (int p = 0; p < u->n_parts; p++) {
-                int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
-                int64_t to = end < u->part[p].end ? end : u->part[p].end;
-                if (from >= to) continue;
-                add_values(u->part[p].v + (from - begin) * u->part[p].v_row, u->part[p].v_row, x + from - at, to - from,
-                           keep, job->v_size, s[i].y);
-                keep = 1;
-            }
-        }
+        int64_t end = at + KEYS < span.end ? at + KEYS : span.end, i = 0;
+        for (; i + SHARE <= u->n; i += SHARE) run_few(SHARE, job, u, &f, i, at, end);
+        for (; i + 2 <= u->n; i += 2) run_few(2, job, u, &f, i, at, end);
+        for (; i < u->n; i++) run_few(1, job, u, &f, i, at, end);
     }
-    finish_rows(job, u, s, masked);
+    finish_rows(job, u, &f);
 }
 
 static void run_unit(const AttnJob *job, const AttnUnit *u, float *scratch) {
