@@ -222,7 +222,8 @@ static inline void case_check(Case *k, const KernelDesc *kernel, double most) {
         for (int i = 0; i < k->n_out; i++) {
             if (!k->wanted[i]) continue;
             double d = difference(&k->want[i], &out[i]);
-            if (!(d <= most)) print_error("result %d is off by %g at level %s\n%s\n", i, d, cpu_level_name(cpu_level()), k->text);
+            if (!(d <= most))
+                print_error("result %d is off by %g at level %s\n%s\n", i, d, cpu_level_name(cpu_level()), k->text);
             assert_true(d <= most);
             if (p == 0) continue;
             if (!same_bits(&k->got[i], &out[i])) print_error("%d threads, result %d\n%s\n", threads[p], i, k->text);

@@ -64,7 +64,7 @@ typedef struct AttnUnit {
     int64_t n; /* queries */
     const float *q[ATTN_LANES];
     float *y[ATTN_LANES];
-    const void *mask[ATTN_LANES];                /* rows of added or seen */
+    const void *mask[ATTN_LANES];               /* rows of added or seen */
     int32_t first[ATTN_LANES], end[ATTN_LANES]; /* keys that a query sees */
     float sink[ATTN_LANES];
     const float *key_bias;

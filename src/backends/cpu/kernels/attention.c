@@ -113,7 +113,8 @@ static void turn_in(const float *const *rows, int64_t n_vectors, int64_t cols, i
 }
 
 /* The way back, for the first n lanes; x has VF rows more than cols to be read. */
-static void turn_out(const float *x, int64_t n_vectors, int64_t cols, int64_t stride, int64_t lanes, float *const *rows) {
+static void turn_out(const float *x, int64_t n_vectors, int64_t cols, int64_t stride, int64_t lanes,
+                     float *const *rows) {
     int64_t wide = n_vectors * VF;
     for (int64_t c = 0; stride != 1 && c < cols; c++)
         for (int64_t i = 0; i < lanes; i++) rows[i][c * stride] = x[c * wide + i];
@@ -421,13 +422,13 @@ INLINE void dot_rows(const int queries, const float *a, int64_t row, const float
    elements. Queries are apart as in dot_rows, their results by y_wide. */
 INLINE void add_rows(const int queries, const int cols, const float *a, int64_t row, const float *p, int64_t n,
                      const float *keep, int64_t last, float *y, int64_t y_wide) {
-    vf sum[SHARE][4];
+    vf sum[SHARE][8];
 #pragma GCC unroll 4
     for (int t = 0; t < queries; t++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < cols; v++) sum[t][v] = vf_load(y + t * y_wide + v * VF) * keep[t];
     for (int64_t j = 0; j < n; j++, a += row)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < cols; v++) {
             vf x = v < cols - 1 || last == VF ? vf_load(a + v * VF) : vf_load_n(a + v * VF, last);
             __builtin_prefetch(a + v * VF + AHEAD * row);
@@ -436,13 +437,16 @@ INLINE void add_rows(const int queries, const int cols, const float *a, int64_t 
         }
 #pragma GCC unroll 4
     for (int t = 0; t < queries; t++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < cols; v++) vf_store(y + t * y_wide + v * VF, sum[t][v]);
 }
 
 INLINE void add_values(const int queries, const float *a, int64_t row, const float *p, int64_t n, const float *keep,
                        int64_t size, float *y, int64_t y_wide) {
-    for (int64_t c = 0; c < size; c += 4 * VF) {
+    int64_t c = 0;
+    for (; queries == 1 && size - c >= 8 * VF; c += 8 * VF) /* whole rows, as far as may be */
+        add_rows(queries, 8, a + c, row, p, n, keep, VF, y + c, y_wide);
+    for (; c < size; c += 4 * VF) {
         int64_t left = size - c;
         if (left >= 4 * VF) add_rows(queries, 4, a + c, row, p, n, keep, VF, y + c, y_wide);
         else if (left > 3 * VF) add_rows(queries, 4, a + c, row, p, n, keep, left - 3 * VF, y + c, y_wide);
@@ -530,8 +534,8 @@ INLINE void run_few(const int queries, const AttnJob *job, const AttnUnit *u, Fe
         int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
         int64_t to = end < u->part[p].end ? end : u->part[p].end, row = u->part[p].k_row;
         if (from < to)
-            dot_rows(queries, u->part[p].k + (from - begin) * row, row, f->q + i * f->wide, f->wide, job->size, to - from,
-                     scores + from - at);
+            dot_rows(queries, u->part[p].k + (from - begin) * row, row, f->q + i * f->wide, f->wide, job->size,
+                     to - from, scores + from - at);
     }
     for (int t = 0; t < queries; t++)
         keep[t] = weigh_row(job, u, i + t, &f->one[i + t], f->masked, at, end - at, scores + t * (KEYS + VF), f->bias);
