@@ -238,6 +238,12 @@ typedef struct tn_shape {
 } tn_shape;
 TN_API tn_status tn_session_resize(tn_session *session, const tn_shape *shapes, size_t n_shapes);
 
+/* Writes what the session runs: the optimised model as NAME.tn, its weights in NAME.safetensors, and in
+   NAME.packed.safetensors the weights as this processor's kernels want them for the shapes that the session is planned for
+   (TN_STATE when it is not). A session of the model that tn_model_load reads from there maps them: it neither optimises nor
+   packs. On another kind of processor they are packed as usual. `path` ends in .tn. TN_IO, TN_INVALID_ARGUMENT. */
+TN_API tn_status tn_session_save(tn_session *session, const char *path);
+
 /* An input or output as planned: concrete sizes, -1 where they depend on contents. Before a resize an input is as declared,
    of an output it is TN_STATE. */
 TN_API tn_status tn_session_input(const tn_session *session, size_t i, tn_value_info *info);

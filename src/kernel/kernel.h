@@ -31,7 +31,7 @@ typedef struct Packed {
 } Packed;
 typedef struct PackKey {
     const void *source; /* the constant's bytes, which stay where they are while the result is held */
-    const char *format; /* a literal: how they are packed */
+    const char *format; /* how they are packed; fewer than 32 characters, none of them a colon */
     int64_t params[6];  /* whatever else decides the bytes */
     size_t n_bytes;     /* of the source, when it is one run of bytes that will not be read again: its pages go back */
 } PackKey;
@@ -39,6 +39,13 @@ typedef struct PackKey {
 tn_status packed_get(Context *context, const PackKey *key, size_t size, tn_status (*make)(void *arg, void *dst),
                      void *arg, const Packed **out);
 void packed_put(const Packed *packed); /* NULL is ignored */
+/* Bytes that were packed before, in memory that `buffer` keeps: whoever asks for that key gets them. Held until packed_put.
+   *out NULL: somebody has them already. */
+tn_status packed_offer(Context *context, const PackKey *key, const void *data, size_t size, Buffer *buffer,
+                       const Packed **out);
+/* Calls fn for all that are made of bytes within [from, from + n), in no order. */
+tn_status packed_each(const Context *context, const void *from, size_t n,
+                      tn_status (*fn)(void *user, const PackKey *key, const Packed *packed), void *user);
 
 /* What `prepare` made of a node (packed weights, tables): owned by the program, read-only while it runs. */
 typedef struct Prepared {

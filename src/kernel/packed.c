@@ -4,11 +4,14 @@
 #include "kernel/kernel.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 typedef struct Entry {
     Packed packed; /* first: a packed pointer is an Entry pointer */
     PackKey key;
+    char format[32]; /* the key's */
     Context *context;
+    Buffer *buffer; /* that the bytes lie in; NULL: they are ours */
     struct Entry *next;
     int users;
     bool made;
@@ -37,7 +40,8 @@ static void discard(Entry *e) {
     while (*at != e) at = &(*at)->next;
     *at = e->next;
     Context *context = e->context;
-    mem_free(&context->allocator, e->packed.data, e->packed.size);
+    if (!e->buffer) mem_free(&context->allocator, e->packed.data, e->packed.size);
+    buffer_unref(e->buffer);
     mem_free(&context->allocator, e, sizeof *e);
     context_unref(context);
 }
@@ -48,14 +52,20 @@ static Entry *find(const PackKey *key, const Context *context, size_t size) {
     return e;
 }
 
-static Entry *add(Context *context, const PackKey *key, size_t size) {
+static Entry *add(Context *context, const PackKey *key, size_t size, void *data, Buffer *buffer) {
     Entry *e = mem_alloc(&context->allocator, sizeof *e, alignof(Entry));
-    void *data = e ? mem_alloc(&context->allocator, size, ALIGN) : NULL;
-    if (!data) {
-        if (e) mem_free(&context->allocator, e, sizeof *e);
+    if (e && !buffer) data = mem_alloc(&context->allocator, size, ALIGN);
+    if (!e || !data) {
+        mem_free(&context->allocator, e, sizeof *e);
         return NULL;
     }
-    *e = (Entry){.packed = {data, size}, .key = *key, .context = context_ref(context), .next = *chain_of(key)};
+    *e = (Entry){.packed = {data, size},
+                 .key = *key,
+                 .context = context_ref(context),
+                 .buffer = buffer_ref(buffer),
+                 .next = *chain_of(key)};
+    snprintf(e->format, sizeof e->format, "%s", key->format);
+    e->key.format = e->format;
     *chain_of(key) = e;
     return e;
 }
@@ -78,7 +88,7 @@ tn_status packed_get(Context *context, const PackKey *key, size_t size, tn_statu
     pthread_mutex_lock(&lock);
     Entry *e = find(key, context, size);
     bool fresh = !e;
-    if (fresh) e = add(context, key, size);
+    if (fresh) e = add(context, key, size, NULL, NULL);
     if (!e) {
         pthread_mutex_unlock(&lock);
         return TN_OUT_OF_MEMORY;
@@ -99,4 +109,34 @@ void packed_put(const Packed *packed) {
     Entry *e = (Entry *)packed;
     if (--e->users == 0) discard(e);
     pthread_mutex_unlock(&lock);
+}
+
+tn_status packed_offer(Context *context, const PackKey *key, const void *data, size_t size, Buffer *buffer,
+                       const Packed **out) {
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    bool taken = find(key, context, size) != NULL;
+    Entry *e = taken ? NULL : add(context, key, size, (void *)data, buffer);
+    if (e) {
+        e->users = 1;
+        e->made = true;
+        *out = &e->packed;
+    }
+    pthread_mutex_unlock(&lock);
+    return e || taken ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
+tn_status packed_each(const Context *context, const void *from, size_t n,
+                      tn_status (*fn)(void *user, const PackKey *key, const Packed *packed), void *user) {
+    tn_status status = TN_OK;
+    uintptr_t start = (uintptr_t)from;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < CHAINS && status == TN_OK; i++)
+        for (const Entry *e = chains[i]; e && status == TN_OK; e = e->next) {
+            uintptr_t at = (uintptr_t)e->key.source;
+            if (e->context != context || !e->made || e->status != TN_OK || at < start || at - start >= n) continue;
+            status = fn(user, &e->key, &e->packed);
+        }
+    pthread_mutex_unlock(&lock);
+    return status;
 }

@@ -84,6 +84,7 @@ tn_status tn_model_load(tn_context *context, const char *path, tn_model **model)
     const char *folder = path_dirname(&arena, path);
     tn_status status = folder ? read_model(ctx, bytes, path, folder, model) : TN_OUT_OF_MEMORY;
     if (status != TN_OK) diag_set_file(path);
+    else model_offer_packed(*model, path);
     arena_free(&arena);
     buffer_unref(bytes);
     return status;
@@ -113,6 +114,7 @@ tn_model *tn_model_retain(tn_model *model) {
 
 void tn_model_release(tn_model *model) {
     if (!model || atomic_fetch_sub(&model->references, 1) != 1) return;
+    model_drop_packed(model);
     model_free(model->ir);
     model_handle_return(model);
 }

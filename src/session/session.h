@@ -26,6 +26,8 @@ struct tn_model {
     uint64_t read_edits; /* of `ir` when it was read or made: more of them mean that it was changed since */
     pthread_mutex_t lock;
     struct OptimizedModel *optimized; /* what sessions run, by settings; under the lock */
+    const Packed **packed;            /* weights that were saved packed, held for its sessions */
+    size_t n_packed;
 };
 
 /* A tensor handle that takes over `t`'s buffer reference. */
@@ -40,6 +42,10 @@ tn_status model_handle_lent(Context *ctx, Model *ir, tn_model **out);
 void model_handle_return(tn_model *model); /* NULL is ignored */
 /* Hands the text over as memory for tn_free_text, unless `status` says that it failed; frees it in any case. */
 tn_status give_text(tn_status status, Text *text, char **out);
+/* packed.c. Takes what was saved packed beside the model's file, where it is of these weights; a file that does not fit is
+   left alone, with a word to the log. */
+void model_offer_packed(tn_model *model, const char *path);
+void model_drop_packed(tn_model *model);
 /* By the path's ending. */
 tn_status model_write(const Model *ir, const char *path);
 void fill_value_info(const Model *model, Str name, const Type *type, tn_value_info *info);

@@ -59,6 +59,18 @@ static tn_status name_weights(Saver *s, const char *path) {
     return fail(TN_IO, "\"%s\" is there already and was not written by Tenon", s->path);
 }
 
+bool tn_packed_path(const char *path, char *out, size_t size) {
+    size_t n = strlen(path);
+    if (n < 4 || strcmp(path + n - 3, ".tn") != 0) return false;
+    int length = snprintf(out, size, "%.*s.packed.safetensors", (int)(n - 3), path);
+    return length > 0 && (size_t)length < size;
+}
+
+static void remove_packed(const char *path) {
+    char packed[PATH_MAX];
+    if (tn_packed_path(path, packed, sizeof packed)) (void)remove(packed);
+}
+
 /* ---- constants ----------------------------------------------------------------------------------------------- */
 
 /* The same bytes read in the same way are written once. */
@@ -165,6 +177,7 @@ tn_status tn_format_write(const Model *model, const char *path) {
     map_init(&s->payloads, a);
     text_init(&text, a);
     tn_status status = save(s, model, path, &text);
+    if (status == TN_OK) remove_packed(path);
     text_free(&text);
     vec_free(a, &s->items);
     map_free(&s->names);
