@@ -65,7 +65,7 @@ static void check(const Sizes *s, const char *op, const char *more, bool with_bi
     char all[700];
     snprintf(all, sizeof all, "%s%s", attrs, with_z ? ", activation=\"Relu\"" : "");
     Model *model = model_of(op, in, n_in, all);
-    Case k = {kernel_named("cpu_conv"), model->main->first, in, n_in, what};
+    Case k = {kernel_named("cpu_conv"), model, in, n_in, what};
     assert_true(check_case(&k, constants, tolerance));
     model_free(model);
     tensor_release(&x);
@@ -126,6 +126,55 @@ static void test_random(void **state) {
     }
 }
 
+/* What stands behind a convolution in a tn.Fused: %h is its result, %z as large as that, %s of one element a channel. */
+static const char *const bodies[] = {
+    "%r = Relu(%h)",
+    "%t = Add(%h, %z) %r = Relu(%t)",
+    "%t = Add(%h, %s) %r = Clip(%t, -0.5, 0.5)",
+    "%t = Add(%h, %s) %u = Add(%z, %t) %r = Relu(%u)",
+    "%t = Sigmoid(%h) %r = Mul(%t, %h)",
+    "%t = Mul(%h, %s) %u = Tanh(%t) %w = Mul(%u, %z) %r = Sub(%w, %h)",
+};
+
+static void check_fused(const Sizes *s, const char *body, bool with_bias, double tolerance) {
+    int64_t x_dims[5] = {s->n, s->c}, w_dims[5] = {s->m, s->c / s->group}, b_dims[1] = {s->m}, m_dims[5] = {1, s->m};
+    for (int d = 0; d < s->rank; d++) x_dims[2 + d] = s->in[d], w_dims[2 + d] = s->kernel[d], m_dims[2 + d] = 1;
+    char attrs[500], text[1500], what[1500];
+    attributes(s, attrs, sizeof attrs);
+    describe(s, attrs, what, sizeof what);
+    snprintf(what + strlen(what), sizeof what - strlen(what), " then %s", body);
+    Tensor in[5] = {random_tensor(s->rank + 2, x_dims, (Lies)pick(0, N_LIES - 1)),
+                    random_tensor(s->rank + 2, w_dims, ROW_MAJOR), random_tensor(1, b_dims, ROW_MAJOR)};
+    const Tensor *given[5] = {&in[0], &in[1], &in[2], &in[3], &in[4]};
+    Model *plain = model_of("Conv", given, 2, attrs);
+    in[3] = random_tensor(s->rank + 2, graph_output(plain->main, 0)->type->shape.dims, (Lies)pick(0, N_LIES - 1));
+    in[4] = random_tensor(s->rank + 2, m_dims, ROW_MAJOR);
+    model_free(plain);
+    snprintf(text, sizeof text,
+             "tn.Fused(%%v0, %%v1, %%v2, %%v3, %%v4) {body = graph(%%x, %%k, %%b, %%z, %%s) -> (%%r) {\n"
+             "  %%h = Conv(%%x, %%k%s) {%s} %s }}",
+             with_bias ? ", %b" : "", attrs, body);
+    Model *model = model_of_text(given, 5, text);
+    Case k = {kernel_named("cpu_conv"), model, given, 5, what};
+    assert_true(check_case(&k, 2, tolerance));
+    model_free(model);
+    for (int i = 0; i < 5; i++) tensor_release(&in[i]);
+}
+
+static void test_fused(void **state) {
+    (void)state;
+    static const Sizes cases[] = {
+        {2, 2, 30, 50, 1, {9, 13}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, NULL},
+        {2, 1, 30, 80, 1, {9, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 20, 24, 2, {9, 13}, {2, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 2, 37, 37, 37, {9, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {1, 2, 37, 37, 37, {90}, {4}, {3}, {2}, {1}, {1}, NULL},
+        {3, 1, 10, 70, 1, {4, 5, 6}, {3, 2, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1}, {1, 1, 0}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) check_fused(&cases[i], bodies[b], pick(0, 1), 2e-5);
+}
+
 static void test_winograd(void **state) {
     (void)state;
     for (int i = 0; i < 20; i++) {
@@ -166,7 +215,7 @@ static void test_special_values(void **state) {
         memcpy(data + 630, &less, 4);
         const Tensor *in[2] = {&x, &w};
         Model *model = model_of("Conv", in, 2, "pads=[1,1,1,1]");
-        Case k = {kernel_named("cpu_conv"), model->main->first, in, 2, "Conv of NaN and infinities"};
+        Case k = {kernel_named("cpu_conv"), model, in, 2, "Conv of NaN and infinities"};
         assert_true(check_case(&k, 2, 1e-5));
         model_free(model);
         tensor_release(&x);
@@ -176,10 +225,8 @@ static void test_special_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_winograd),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_fused),          cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_long),   cmocka_unit_test(test_special_values),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

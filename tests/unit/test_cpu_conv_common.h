@@ -111,21 +111,7 @@ static inline const KernelDesc *kernel_named(const char *name) {
     return NULL;
 }
 
-/* A node of operands `in` (NULL: absent); `attrs` as text between braces. */
-static inline Model *model_of(const char *op, const Tensor *const *in, int n_in, const char *attrs) {
-    char text[2000], args[200] = "";
-    size_t n = (size_t)snprintf(text, sizeof text, "tn 1 graph @g(");
-    for (int i = 0, seen = 0; i < n_in; i++) {
-        char arg[16];
-        snprintf(arg, sizeof arg, in[i] ? "%s%%v%d" : "%s_", i ? ", " : "", i);
-        strncat(args, arg, sizeof args - strlen(args) - 1);
-        if (!in[i]) continue;
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%%v%d: f32[", seen++ ? ", " : "", i);
-        for (int d = 0; d < in[i]->rank; d++)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", d ? "," : "", (long long)in[i]->dims[d]);
-        n += (size_t)snprintf(text + n, sizeof text - n, "]");
-    }
-    snprintf(text + n, sizeof text - n, ") -> (%%y) { %%y = %s(%s) {%s} }", op, args, attrs);
+static inline Model *parse(const char *text) {
     Model *model;
     tn_status status = model_parse(ctx, str_of(text), NULL, (Str){0}, &model);
     if (status == TN_OK) status = infer_model(model);
@@ -134,10 +120,35 @@ static inline Model *model_of(const char *op, const Tensor *const *in, int n_in,
     return model;
 }
 
+/* A graph whose inputs %v0, %v1 ... are the operands that are not NULL, and of whose node `node` is the text. */
+static inline Model *model_of_text(const Tensor *const *in, int n_in, const char *node) {
+    char text[3000];
+    size_t n = (size_t)snprintf(text, sizeof text, "tn 1 graph @g(");
+    for (int i = 0, seen = 0; i < n_in; i++) {
+        if (!in[i]) continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%%v%d: f32[", seen++ ? ", " : "", i);
+        for (int d = 0; d < in[i]->rank; d++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", d ? "," : "", (long long)in[i]->dims[d]);
+        n += (size_t)snprintf(text + n, sizeof text - n, "]");
+    }
+    snprintf(text + n, sizeof text - n, ") -> (%%y) { %%y = %s }", node);
+    return parse(text);
+}
+
+/* A node of operands `in` (NULL: absent); `attrs` as text between braces. */
+static inline Model *model_of(const char *op, const Tensor *const *in, int n_in, const char *attrs) {
+    char node[1500];
+    size_t n = (size_t)snprintf(node, sizeof node, "%s(", op);
+    for (int i = 0; i < n_in; i++)
+        n += (size_t)snprintf(node + n, sizeof node - n, in[i] ? "%s%%v%d" : "%s_", i ? ", " : "", i);
+    snprintf(node + n, sizeof node - n, ") {%s}", attrs);
+    return model_of_text(in, n_in, node);
+}
+
 typedef struct Case {
     const KernelDesc *kernel;
-    const Node *node;
-    const Tensor *const *in;
+    Model *model;
+    const Tensor *const *in; /* of its one node, NULL: absent; the others are the inputs of the graph */
     int n_in;
     const char *what;
 } Case;
@@ -153,13 +164,14 @@ static inline bool run_kernel(const Case *k, uint32_t constants, int threads, Te
         bare[i].data = NULL;
         known[i] = &bare[i];
     }
-    KernelQuery q = {.node = k->node, .n_in = k->n_in, .n_out = 1, .in = known, .out = y, .kernel = k->kernel};
+    KernelQuery q = {
+        .node = k->model->main->first, .n_in = k->n_in, .n_out = 1, .in = known, .out = y, .kernel = k->kernel};
     if (!k->kernel->match(&q)) return false;
     Arena scratch;
     Prepared prepared = {0};
     arena_init(&scratch, &ctx->allocator);
     if (k->kernel->prepare) OK(k->kernel->prepare(&q, ctx, &prepared));
-    KernelCtx c = {.node = k->node,
+    KernelCtx c = {.node = k->model->main->first,
                    .n_in = k->n_in,
                    .n_out = 1,
                    .in = k->in,
@@ -210,10 +222,11 @@ static inline void assert_same(const Case *k, const float *first, const float *g
 static inline bool check_case(const Case *k, uint32_t constants, double tolerance) {
     static const int others[] = {2, 2, 2, 3, 3, 7};
     Tensor want;
-    Arena arena;
+    const Tensor *inputs[OP_MAX_INPUTS];
     bool matched = true;
-    arena_init(&arena, &ctx->allocator);
-    OK(eval_node(ctx, &arena, k->node, k->in, &want));
+    for (int i = 0, n = 0; i < k->n_in; i++)
+        if (k->in[i]) inputs[n++] = k->in[i];
+    OK(eval_graph(ctx, k->model->main, inputs, &want));
     int64_t n = tensor_count(&want);
     float *first = test_calloc((size_t)n + 1, sizeof *first), *got = test_calloc((size_t)n + 1, sizeof *got);
     CpuLevel before = cpu_level();
@@ -236,7 +249,6 @@ static inline bool check_case(const Case *k, uint32_t constants, double toleranc
     test_free(first);
     test_free(got);
     tensor_release(&want);
-    arena_free(&arena);
     return matched;
 }
 

@@ -39,6 +39,13 @@ void window_fix(const Node *node, const int64_t *in, const int64_t *out, ConvWin
     }
 }
 
+int64_t window_size(const Node *node, const ConvWindow *win, int d, int64_t in) {
+    int64_t stride = win->stride[d], span = (win->kernel[d] - 1) * win->dilation[d] + 1;
+    if (pads_follow(node)) return (in + stride - 1) / stride;
+    int64_t room = in + win->begin[d] + win->end[d] - span;
+    return room < 0 ? 0 : room / stride + 1;
+}
+
 void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y, ConvGeom *g) {
     int rank = x->rank - 2;
     *g = (ConvGeom){.batch = x->dims[0], .group = attr_int(node, "group"), .taps = 1, .in_px = 1, .out_px = 1};

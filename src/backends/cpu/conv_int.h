@@ -28,6 +28,8 @@ typedef struct ConvGeom {
    sizes decide (auto_pad) none are set yet: window_fix does that. */
 void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *win);
 void window_fix(const Node *node, const int64_t *in, const int64_t *out, ConvWindow *win);
+/* The result's size along spatial dimension d, for data of `in`. Not of pools with ceil_mode. */
+int64_t window_size(const Node *node, const ConvWindow *win, int d, int64_t in);
 /* Of Conv and its like. */
 void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y, ConvGeom *g);
 

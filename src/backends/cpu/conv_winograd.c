@@ -269,7 +269,8 @@ static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
 static void find_groups(Winograd *w, int64_t threads) {
     w->groups = (w->blocks + GROUP - 1) / GROUP;
     w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
-    if (threads > 1 && !w->split) w->groups = min_i64(w->blocks, (w->groups + threads - 1) / threads * threads);
+    if (w->split) w->groups = 1;
+    else if (threads > 1) w->groups = min_i64(w->blocks, (w->groups + threads - 1) / threads * threads);
     w->most = (w->blocks + w->groups - 1) / w->groups;
 }
 

@@ -34,11 +34,22 @@ static const Tensor *operand(const Heavy *h, const Tensor *const *in, int i) {
     return h->constant[i] ? h->constant[i] : h->in[i] >= 0 ? in[h->in[i]] : NULL;
 }
 
+/* What lies behind must not make more of it, as by adding something larger. */
+static bool result_is_whole(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y) {
+    ConvGeom g;
+    if (y->rank != x->rank || y->dims[0] != x->dims[0] || y->dims[1] != w->dims[0]) return false;
+    conv_geom(node, x, w, y, &g);
+    for (int d = 0; d < g.win.rank; d++)
+        if (y->dims[2 + d] != window_size(node, &g.win, d, g.in[d])) return false;
+    return true;
+}
+
 static bool matches(const KernelQuery *q) {
     Heavy h;
     if (q->n_out != 1 || q->out[0].dtype != TN_F32 || !heavy_open(q->node, is_conv, &h)) return false;
-    const Tensor *x = operand(&h, q->in, 0);
-    return x && x->dtype == TN_F32 && x->rank >= 3;
+    const Tensor *x = operand(&h, q->in, 0), *w = operand(&h, q->in, 1);
+    if (!x || !w || x->dtype != TN_F32 || w->dtype != TN_F32 || x->rank < 3 || w->rank != x->rank) return false;
+    return !h.fused || result_is_whole(h.node, x, w, &q->out[0]);
 }
 
 static uint32_t strided(const Node *node) {
@@ -109,8 +120,16 @@ static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tens
     TRY(packed_bytes(g, p->way, &bytes));
     PackKey key = {.source = tensor_bytes(w),
                    .format = formats[p->way],
-                   .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()}};
+                   .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()},
+                   .n_bytes = (size_t)tensor_count(w) * sizeof(float)};
     return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, NULL}, &p->packed);
+}
+
+/* Whether only the convolution reads that operand, and that as its weights. */
+static bool weights_alone(const Node *node, const Heavy *h) {
+    for (int i = 0; i < OP_MAX_INPUTS; i++)
+        if (i != 1 && h->in[i] == h->in[1]) return false;
+    return !h->fused || value_has_one_use(attr_graph(node, "body")->inputs.data[h->in[1]]);
 }
 
 static tn_status fill_prepared(const KernelQuery *q, Context *context, ConvPrepared *p) {
@@ -129,8 +148,15 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
     arena_init(&p->arena, &context->allocator);
     *out = (Prepared){.data = p, .size = sizeof *p, .release = release};
     tn_status status = fill_prepared(q, context, p);
-    if (status != TN_OK) release(out, &context->allocator);
-    return status;
+    if (status != TN_OK) {
+        release(out, &context->allocator);
+        return status;
+    }
+    /* Winograd's algorithm may want them again: see run_way. */
+    bool done = p->packed && (p->way == WAY_DIRECT || p->way == WAY_DEPTHWISE);
+    int at = p->heavy.in[1];
+    if (done && at >= 0 && at < 32 && weights_alone(q->node, &p->heavy)) out->replaces = 1u << at;
+    return TN_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,11 @@ INLINE vf vf_load_n(const float *p, int64_t n) {
     return (vf)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at));
 #else
     vf v = {0};
-    for (int64_t i = 0; i < n; i++) v[i] = p[i];
+    for (int64_t i = 0; i < n; i++) {
+        float x; /* p may lie askew */
+        memcpy(&x, p + i, sizeof x);
+        v[i] = x;
+    }
     return v;
 #endif
 }
