@@ -248,6 +248,25 @@ static int64_t offset_at(const BodyMap *map, int i, const int64_t *at) {
     return offset;
 }
 
+/* One step from memory to memory needs no blocks. */
+static bool needs_no_buffer(const BodyMap *map, int64_t cols) {
+    const Body *b = map->body;
+    int steps = 0;
+    for (int s = 0; s < b->n_steps; s++) steps += b->steps[s].code != BODY_LOAD;
+    if (steps != 1 || b->n_results != 1 || b->truths[0] || b->read_later[0] || map->stream || cols < SHORT)
+        return false;
+    for (int i = 0; i < map->n_in; i++)
+        if (b->inputs[i].dtype != TN_F32 || (map->col[i] != 1 && (map->col[i] != 0 || (map->row[i] & ~1))))
+            return false;
+    return map->varies[b->results[0]] == ALONG_BOTH;
+}
+
+/* The elements of a block, all in all. */
+static int64_t block_size(const BodyMap *map, int64_t cols) {
+    if (needs_no_buffer(map, cols)) return INT64_MAX / 2;
+    return min_i64(BLOCK, AREA / max_i64(map->body->n_regs, 1) & ~(int64_t)15);
+}
+
 void body_run_tiles(const BodyMap *map, const int64_t *at, const float *tile, int64_t tile_ld, void *const *out,
                     const int64_t *out_ld, int64_t rows, int64_t cols) {
     const Body *b = map->body;
@@ -257,14 +276,16 @@ void body_run_tiles(const BodyMap *map, const int64_t *at, const float *tile, in
     const char *first[BODY_MOST_INPUTS];
     int64_t bytes[BODY_MOST_INPUTS];
     if (rows <= 0 || cols <= 0) return;
-    k.size = min_i64(BLOCK, AREA / max_i64(b->n_regs, 1) & ~(int64_t)15);
+    k.size = block_size(map, cols);
     for (int i = 0; i < b->n_values; i++)
         if (b->values[i].kind == BODY_CONST) views[i] = (View){&b->values[i].constant, 0, true};
     for (int i = 0; i < map->n_in; i++) {
         bytes[i] = dtype_size(b->inputs[i].dtype);
         first[i] = (const char *)map->data[i] + offset_at(map, i, at) * bytes[i];
     }
-    int64_t most_cols = min_i64(cols, k.size), most_rows = max_i64(1, k.size / most_cols);
+    int64_t parts = (cols + k.size - 1) / k.size,
+            most_cols = min_i64(cols, ((cols + parts - 1) / parts + 15) & ~(int64_t)15);
+    int64_t most_rows = max_i64(1, k.size / most_cols);
     for (int64_t r = 0; r < rows; r += most_rows)
         for (int64_t c = 0; c < cols; c += most_cols) {
             k.rows = min_i64(most_rows, rows - r);

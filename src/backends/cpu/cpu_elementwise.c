@@ -163,15 +163,18 @@ static void add_front(Run *run) {
 static tn_status merge_dims(Run *run, const Body *body, KernelCtx *c) {
     const Tensor *out = &c->out[0];
     BodyMap *map = &run->map;
-    int64_t strides[BODY_MOST_INPUTS][TN_MAX_RANK] = {0};
+    int64_t strides[BODY_MOST_INPUTS][TN_MAX_RANK];
     int axes[TN_MAX_RANK];
     map->body = body;
+    map->rank = 0;
+    map->stream = false;
     map->n_in = body->n_inputs;
     run->n_out = c->n_out;
     for (int i = 0; i < body->n_inputs; i++) {
         const BodyInput *in = &body->inputs[i];
         const Tensor *t = c->in[in->operand];
         map->data[i] = (const float *)((const char *)t->data + t->offset * dtype_size(t->dtype));
+        memset(strides[i], 0, sizeof strides[i]);
         TRY(body_input_strides(in, t, out->rank, out->dims, strides[i]));
     }
     for (int i = 0; i < c->n_out; i++) {
@@ -234,7 +237,7 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const Elementwise *e = prepared->data;
     if (tensor_count(&c->out[0]) == 0) return TN_OK;
-    Run run = {0};
+    Run run; /* large, and of a small node little of it is used */
     TRY(merge_dims(&run, e->body, c));
     set_items(&run);
     int64_t items = run.down * run.across;

@@ -31,6 +31,15 @@ INLINE vf vf_sqrt(vf x) {
     return x;
 #endif
 }
+/* 1 / x to one unit in the last place, for x and results that are normal numbers. */
+INLINE vf vf_inverse(vf x) {
+#if defined(__AVX512F__)
+    vf y = (vf)_mm512_rcp14_ps((__m512)x);
+    return vf_fma(y, vf_fma(-x, y, vf_set(1.0f)), y);
+#else
+    return 1 / x;
+#endif
+}
 /* Adding and taking away 1.5 * 2^23 rounds to an integer, ties to even; for |x| up to 2^22. */
 INLINE vf vf_near(vf x) {
     const vf magic = vf_set(0x1.8p23f);
@@ -135,7 +144,7 @@ INLINE vf vf_log1p(vf x) {
 
 /* 1 / (1 + e^-x), from e^-|x| which never overflows. */
 INLINE vf vf_sigmoid(vf x) {
-    vf e = vf_exp(-vf_abs(x)), q = 1 / (1 + e);
+    vf e = vf_exp(-vf_abs(x)), q = vf_inverse(1 + e);
     return vf_select(x >= 0, q, e * q);
 }
 
@@ -151,14 +160,14 @@ INLINE vf vf_tanh(vf x) {
     q = vf_fma(q, s, vf_set(4.67143416e-1f));
     p = vf_fma(p, s, vf_set(1.0f));
     q = vf_fma(q, s, vf_set(1.0f));
-    vf y = vf_min(vf_set(1.0f), vf_abs(x * p / q));
+    vf y = vf_min(vf_set(1.0f), vf_abs(x * p * vf_inverse(q)));
     y = vf_select(vf_abs(x) > 9.0f, vf_set(1.0f), y);
     return vf_copysign(y, x);
 }
 
 /* e^(z^2) times erfc(z) for z >= 0. */
 INLINE vf erfc_scaled(vf z) {
-    vf t = 1 / vf_fma(z, vf_set(0.5f), vf_set(1.0f));
+    vf t = vf_inverse(vf_fma(vf_min(vf_set(1e4f), z), vf_set(0.5f), vf_set(1.0f)));
     vf p = vf_set(0.035767145454883575f);
     p = vf_fma(p, t, vf_set(-0.19103358685970306f));
     p = vf_fma(p, t, vf_set(0.3814200460910797f));
@@ -173,8 +182,9 @@ INLINE vf erfc_scaled(vf z) {
     return p * t;
 }
 
+/* Up to 1 a polynomial; above, 1 - e^-p with another. */
 INLINE vf vf_erf(vf x) {
-    vf a = vf_abs(x), s = x * x;
+    vf a = vf_min(vf_set(4.0f), vf_abs(x)), s = x * x;
     vf p = vf_set(7.853857823647559e-5f);
     p = vf_fma(p, s, vf_set(-8.010192541405559e-4f));
     p = vf_fma(p, s, vf_set(5.188327748328447e-3f));
@@ -182,8 +192,14 @@ INLINE vf vf_erf(vf x) {
     p = vf_fma(p, s, vf_set(0.1128358542919159f));
     p = vf_fma(p, s, vf_set(-0.3761262595653534f));
     p = vf_fma(p, s, vf_set(1.1283791065216064f));
-    vf far = vf_copysign(1 - vf_exp(-s) * erfc_scaled(a), x);
-    return vf_select(a > 1, vf_select(a > 4, vf_copysign(vf_set(1.0f), x), far), p * x);
+    vf q = vf_set(-2.159402793040499e-4f);
+    q = vf_fma(q, a, vf_set(3.2310201786458492e-3f));
+    q = vf_fma(q, a, vf_set(-0.02294127829372883f));
+    q = vf_fma(q, a, vf_set(0.10534150898456573f));
+    q = vf_fma(q, a, vf_set(0.6356582045555115f));
+    q = vf_fma(q, a, vf_set(1.1285320520401f));
+    vf far = vf_copysign(1 - vf_exp(-q * a), x);
+    return vf_select(a > 1, far, p * x);
 }
 
 /* x/2 erfc(-x/sqrt 2): below zero from the tail itself, which the difference to 1 would lose. */
