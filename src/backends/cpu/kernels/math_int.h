@@ -294,7 +294,8 @@ INLINE vf vf_pow(vf x, vf y) {
     return r;
 }
 
-/* The rest of x = q pi/2 + r, and q modulo 4; for |x| up to 2^24, where the two parts of pi/2 leave 1e-15. */
+/* The rest of x = q pi/2 + r, and q modulo 4; for |x| up to 2^20, where q times the first
+   part of pi/2 is exact. */
 INLINE vd quarter_reduce(vd x, vd *q) {
     *q = vd_near(x * 0.63661977236758134308);
     vd r = x - *q * 0x1.921fb544p0;
@@ -321,7 +322,7 @@ INLINE vf vf_sin_shifted(vf x, int quarters) {
 }
 INLINE vf vf_sin(vf x) {
     vf y = vf_sin_shifted(x, 0);
-    vi far = ~(vf_abs(x) < 0x1p24f);
+    vi far = ~(vf_abs(x) < 0x1p20f);
     if (!vi_any(far)) return y;
     for (int i = 0; i < VF; i++)
         if (far[i]) y[i] = sinf(x[i]);
@@ -329,7 +330,7 @@ INLINE vf vf_sin(vf x) {
 }
 INLINE vf vf_cos(vf x) {
     vf y = vf_sin_shifted(x, 1);
-    vi far = ~(vf_abs(x) < 0x1p24f);
+    vi far = ~(vf_abs(x) < 0x1p20f);
     if (!vi_any(far)) return y;
     for (int i = 0; i < VF; i++)
         if (far[i]) y[i] = cosf(x[i]);
