@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reducing and rescaling rows and columns. */
+#include "backends/cpu/kernels/math_int.h"
+#include "backends/cpu/rows_int.h"
+
+enum {
+    BLOCK = 2048, /* elements of a row whose sum is a float's; 4 * VF lanes share them */
+    DEPTH = 32    /* rows of columns for which that is so */
+};
+
+INLINE vf most(vf a, vf x) { return vf_select((a > x) | (a != a), a, x); } /* NaN stays */
+INLINE vf least(vf a, vf x) { return vf_select((a < x) | (a != a), a, x); }
+INLINE vf fold(RowsKind kind, vf acc, vf x, vf high, vf low) {
+    vf d = (x - high) - low;
+    switch (kind) {
+    case ROWS_SUM: return acc + x;
+    case ROWS_ABS: return acc + vf_abs(x);
+    case ROWS_SQUARE: return vf_fma(d, d, acc);
+    case ROWS_MAX: return most(acc, x);
+    default: return least(acc, x);
+    }
+}
+INLINE vf first_of(RowsKind kind) { return vf_set(kind == ROWS_MAX ? -INFINITY : kind == ROWS_MIN ? INFINITY : 0.0f); }
+INLINE double join(RowsKind kind, double a, double x) {
+    switch (kind) {
+    case ROWS_MAX: return a > x || a != a ? a : x;
+    case ROWS_MIN: return a < x || a != a ? a : x;
+    default: return a + x;
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* The lanes that the rest of a row does not fill stay as they are. */
+INLINE vf fold_rest(RowsKind kind, vf acc, const float *x, int64_t n, vf high, vf low) {
+    vi lane;
+    for (int i = 0; i < VF; i++) lane[i] = i;
+    return vf_select(lane < (int32_t)n, fold(kind, acc, vf_load_n(x, n), high, low), acc);
+}
+
+INLINE double reduce_block(RowsKind kind, const float *x, int64_t n, vf high, vf low) {
+    vf a = first_of(kind), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        a = fold(kind, a, vf_load(x + i), high, low);
+        b = fold(kind, b, vf_load(x + i + VF), high, low);
+        c = fold(kind, c, vf_load(x + i + 2 * VF), high, low);
+        d = fold(kind, d, vf_load(x + i + 3 * VF), high, low);
+    }
+    for (; i + VF <= n; i += VF) a = fold(kind, a, vf_load(x + i), high, low);
+    if (i < n) b = fold_rest(kind, b, x + i, n - i, high, low);
+    bool adds = kind != ROWS_MAX && kind != ROWS_MIN;
+    vf all = adds ? (a + b) + (c + d) : fold(kind, fold(kind, a, b, high, low), fold(kind, c, d, high, low), high, low);
+    double result = (double)all[0];
+    for (int k = 1; k < VF; k++) result = join(kind, result, (double)all[k]);
+    return result;
+}
+
+#define REDUCE(name, kind)                                                                            \
+    static double name(const float *x, int64_t n, Centre centre) {                                    \
+        vf high = vf_set(centre.high), low = vf_set(centre.low);                                      \
+        double result = (double)first_of(kind)[0];                                                    \
+        for (int64_t i = 0; i < n; i += BLOCK)                                                        \
+            result = join(kind, result, reduce_block(kind, x + i, min_i64(BLOCK, n - i), high, low)); \
+        return result;                                                                                \
+    }
+REDUCE(reduce_sum, ROWS_SUM)
+REDUCE(reduce_abs, ROWS_ABS)
+REDUCE(reduce_square, ROWS_SQUARE)
+REDUCE(reduce_max, ROWS_MAX)
+REDUCE(reduce_min, ROWS_MIN)
+
+static double exp_sum(float *y, const float *x, float top, int64_t n) {
+    vf t = vf_set(top);
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t end = min_i64(n, from + BLOCK), i = from;
+        vf a = {0}, b = {0};
+        for (; i + 2 * VF <= end; i += 2 * VF) {
+            vf p = vf_exp(vf_load(x + i) - t), q = vf_exp(vf_load(x + i + VF) - t);
+            vf_store(y + i, p);
+            vf_store(y + i + VF, q);
+            a += p;
+            b += q;
+        }
+        for (; i < end; i += VF) {
+            int64_t m = min_i64(VF, end - i);
+            vf p = vf_exp(vf_load_n(x + i, m) - t), zero = {0};
+            vf_store_n(y + i, p, m);
+            vi lane;
+            for (int k = 0; k < VF; k++) lane[k] = k;
+            a += vf_select(lane < (int32_t)m, p, zero);
+        }
+        sum += (double)vf_sum(a + b);
+    }
+    return sum;
+}
+
+static void shift_scale(float *y, const float *x, float top, float factor, float less, int64_t n) {
+    vf t = vf_set(top), f = vf_set(factor), l = vf_set(less);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) vf_store(y + i, (vf_load(x + i) - t) * f - l);
+    if (i < n) vf_store_n(y + i, (vf_load_n(x + i, n - i) - t) * f - l, n - i);
+}
+
+#define NORMALISE(scaled, shifted)                                                \
+    for (int64_t i = 0; i < n; i += VF) {                                         \
+        bool all = i + VF <= n;                                                   \
+        vf v = ((all ? vf_load(x + i) : vf_load_n(x + i, n - i)) - high) - low;   \
+        v *= inverse_of_all;                                                      \
+        if (scaled) v *= all ? vf_load(scale + i) : vf_load_n(scale + i, n - i);  \
+        if (shifted) v += all ? vf_load(shift + i) : vf_load_n(shift + i, n - i); \
+        if (all) vf_store(y + i, v);                                              \
+        else vf_store_n(y + i, v, n - i);                                         \
+    }
+static void normalise(float *y, const float *x, Centre centre, float inverse, const float *scale, const float *shift,
+                      int64_t n) {
+    vf high = vf_set(centre.high), low = vf_set(centre.low), inverse_of_all = vf_set(inverse);
+    if (scale && shift) {
+        NORMALISE(true, true)
+    } else if (scale) {
+        NORMALISE(true, false)
+    } else if (shift) {
+        NORMALISE(false, true)
+    } else {
+        NORMALISE(false, false)
+    }
+}
+
+static void add(float *y, const float *a, const float *b, const float *c, int64_t n) {
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) {
+        vf v = vf_load(a + i) + vf_load(b + i);
+        vf_store(y + i, c ? v + vf_load(c + i) : v);
+    }
+    if (i < n) {
+        vf v = vf_load_n(a + i, n - i) + vf_load_n(b + i, n - i);
+        vf_store_n(y + i, c ? v + vf_load_n(c + i, n - i) : v, n - i);
+    }
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+/* Centres as two vectors of floats. */
+INLINE void split_centres(const Centre *centres, float *high, float *low, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        high[i] = centres ? centres[i].high : 0;
+        low[i] = centres ? centres[i].low : 0;
+    }
+}
+
+INLINE void columns(RowsKind kind, double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols,
+                    const Centre *centres) {
+    float high[ROWS_MOST_COLUMNS + VF], low[ROWS_MOST_COLUMNS + VF], part[ROWS_MOST_COLUMNS + VF];
+    split_centres(centres, high, low, cols);
+    for (int64_t r = 0; r < rows; r += DEPTH) {
+        int64_t end = min_i64(rows, r + DEPTH), i = 0;
+        for (; i + 4 * VF <= cols; i += 4 * VF) {
+            vf a = first_of(kind), b = a, c = a, d = a;
+            for (int64_t k = r; k < end; k++) {
+                const float *p = x + k * ld + i;
+                a = fold(kind, a, vf_load(p), vf_load(high + i), vf_load(low + i));
+                b = fold(kind, b, vf_load(p + VF), vf_load(high + i + VF), vf_load(low + i + VF));
+                c = fold(kind, c, vf_load(p + 2 * VF), vf_load(high + i + 2 * VF), vf_load(low + i + 2 * VF));
+                d = fold(kind, d, vf_load(p + 3 * VF), vf_load(high + i + 3 * VF), vf_load(low + i + 3 * VF));
+            }
+            vf_store(part + i, a);
+            vf_store(part + i + VF, b);
+            vf_store(part + i + 2 * VF, c);
+            vf_store(part + i + 3 * VF, d);
+        }
+        for (; i < cols; i += VF) {
+            int64_t n = min_i64(VF, cols - i);
+            vf a = first_of(kind), h = vf_load_n(high + i, n), l = vf_load_n(low + i, n);
+            for (int64_t k = r; k < end; k++) a = fold(kind, a, vf_load_n(x + k * ld + i, n), h, l);
+            vf_store(part + i, a);
+        }
+        for (i = 0; i < cols; i++) acc[i] = join(kind, acc[i], (double)part[i]);
+    }
+}
+
+#define COLUMNS(name, kind)                                                                                        \
+    static void name(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols, const Centre *centres) { \
+        columns(kind, acc, x, ld, rows, cols, centres);                                                            \
+    }
+COLUMNS(columns_sum, ROWS_SUM)
+COLUMNS(columns_abs, ROWS_ABS)
+COLUMNS(columns_square, ROWS_SQUARE)
+COLUMNS(columns_max, ROWS_MAX)
+COLUMNS(columns_min, ROWS_MIN)
+
+static void softmax_columns(float *y, int64_t y_ld, const float *x, int64_t x_ld, float *work, int64_t work_ld,
+                            int64_t rows, int64_t cols, bool log) {
+    float top[ROWS_MOST_COLUMNS + VF], sum[ROWS_MOST_COLUMNS + VF], part[ROWS_MOST_COLUMNS + VF];
+    for (int64_t i = 0; i < cols; i += VF) {
+        vf_store(top + i, vf_set(-INFINITY));
+        vf_store(sum + i, vf_set(0));
+        vf_store(part + i, vf_set(0));
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < cols; i += VF) {
+            int64_t n = min_i64(VF, cols - i);
+            vf v = n == VF ? vf_load(x + r * x_ld + i) : vf_load_n(x + r * x_ld + i, n);
+            vf_store(top + i, vf_max(v, vf_load(top + i)));
+        }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < cols; i += VF) {
+            int64_t n = min_i64(VF, cols - i);
+            vf v = n == VF ? vf_load(x + r * x_ld + i) : vf_load_n(x + r * x_ld + i, n);
+            v -= vf_load(top + i);
+            vf e = vf_exp(v), p = vf_load(part + i) + e;
+            if (n == VF) vf_store(work + r * work_ld + i, log ? v : e);
+            else vf_store_n(work + r * work_ld + i, log ? v : e, n);
+            bool flush = r % DEPTH == DEPTH - 1 || r == rows - 1;
+            if (flush) vf_store(sum + i, vf_load(sum + i) + p);
+            vf_store(part + i, flush ? vf_set(0) : p);
+        }
+    for (int64_t i = 0; i < cols; i += VF) {
+        vf s = vf_load(sum + i);
+        vf_store(sum + i, log ? vf_log(s) : 1 / s);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < cols; i += VF) {
+            int64_t n = min_i64(VF, cols - i);
+            vf v = n == VF ? vf_load(work + r * work_ld + i) : vf_load_n(work + r * work_ld + i, n);
+            v = log ? v - vf_load(sum + i) : v * vf_load(sum + i);
+            if (n == VF) vf_store(y + r * y_ld + i, v);
+            else vf_store_n(y + r * y_ld + i, v, n);
+        }
+}
+
+static void normalise_columns(float *y, int64_t y_ld, const float *x, int64_t x_ld, const Centre *centres,
+                              const float *factors, const float *shift, int64_t rows, int64_t cols) {
+    float high[ROWS_MOST_COLUMNS + VF], low[ROWS_MOST_COLUMNS + VF];
+    split_centres(centres, high, low, cols);
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = x + r * x_ld;
+        float *to = y + r * y_ld;
+        int64_t i = 0;
+        for (; i + VF <= cols; i += VF) {
+            vf v = (vf_load(from + i) - vf_load(high + i)) - vf_load(low + i);
+            vf_store(to + i, vf_fma(v, vf_load(factors + i), vf_load(shift + i)));
+        }
+        if (i < cols) {
+            int64_t n = cols - i;
+            vf v = (vf_load_n(from + i, n) - vf_load_n(high + i, n)) - vf_load_n(low + i, n);
+            vf_store_n(to + i, vf_fma(v, vf_load_n(factors + i, n), vf_load_n(shift + i, n)), n);
+        }
+    }
+}
+
+const RowsTable ISA_NAME(rows_table) = {
+    .reduce = {reduce_sum, reduce_abs, reduce_square, reduce_max, reduce_min},
+    .reduce_columns = {columns_sum, columns_abs, columns_square, columns_max, columns_min},
+    .exp_sum = exp_sum,
+    .shift_scale = shift_scale,
+    .softmax_columns = softmax_columns,
+    .normalise = normalise,
+    .normalise_columns = normalise_columns,
+    .add = add,
+};
