@@ -2,10 +2,8 @@
 /* Attention, two ways. With enough queries each lane of a vector is a query: keys and values are then read one element at
    a time as they lie, the softmax is arithmetic between whole vectors, and queries and results are turned once. With few
    queries, as when a decoder adds one token, vectors run along the elements of a head. */
-#include <math.h>
-
 #include "backends/cpu/attention_int.h"
-#include "backends/cpu/kernels/vec_int.h"
+#include "backends/cpu/kernels/math_int.h"
 
 #if defined(__AVX512F__) || defined(__aarch64__)
 enum { ROWS = 6, COLS = 4 }; /* a tile of sums: 24 of 32 registers */
@@ -15,33 +13,6 @@ enum { ROWS = 6, COLS = 2 }; /* 12 of 16 */
 enum { LANES = COLS * VF, KEYS = ATTN_KEYS };
 
 /* ---- vectors ------------------------------------------------------------------------------------------------------ */
-
-#define LOW_BOUND (-88.0f)
-
-/* e^x for x <= 88, and NaN; below about -87.3 it is 0. */
-INLINE vf exp_vf(vf x) {
-    const vf shift = vf_set(12582912.0f); /* 1.5 * 2^23: what is added to it is rounded to an integer in its low bits */
-    vf bounded = vf_max(vf_set(LOW_BOUND), x);
-    vf t = bounded * 1.44269504f + shift;
-    vf n = t - shift;
-    vf r = bounded - n * 0.693145752f;
-    r = r - n * 1.42860677e-6f;
-    vf p = r * 1.38888889e-3f + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    vi power = ((vi)t - (vi)shift + 127) << 23;
-    return p * (vf)power;
-}
-
-INLINE vf tanh_vf(vf x) {
-    vi sign = (vi)x & (vi)vf_set(-0.0f);
-    vf size = vf_min(vf_set(20), (vf)((vi)x ^ sign));
-    vf e = exp_vf(size * -2);
-    return (vf)((vi)((1 - e) / (1 + e)) | sign);
-}
 
 #if TENON_VEC_BYTES == 64
 #define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
@@ -232,7 +203,7 @@ typedef struct Lanes {
 
 static void apply_cap(const Lanes *l, float cap, int64_t n) {
     for (int64_t i = 0; i < n * l->n_vectors; i++)
-        vf_store(l->scores + i * VF, tanh_vf(vf_load(l->scores + i * VF) / cap) * cap);
+        vf_store(l->scores + i * VF, vf_tanh(vf_load(l->scores + i * VF) / cap) * cap);
 }
 
 /* Adds to the scores of keys [at, at + n) what masks say. */
@@ -263,7 +234,7 @@ INLINE void weigh(const int cols, Lanes *l, int64_t n, vf *keep) {
 #pragma GCC unroll 8
     for (int v = 0; v < cols; v++) {
         vf base = vf_select(top[v] == -INFINITY, (vf){0}, top[v]);
-        keep[v] = exp_vf(l->top[v] - base);
+        keep[v] = vf_exp(l->top[v] - base);
         l->top[v] = top[v];
         sum[v] = l->sum[v] * keep[v];
         top[v] = base;
@@ -272,7 +243,7 @@ INLINE void weigh(const int cols, Lanes *l, int64_t n, vf *keep) {
 #pragma GCC unroll 8
         for (int v = 0; v < cols; v++) {
             float *s = l->scores + (j * cols + v) * VF;
-            vf e = exp_vf(vf_load(s) - top[v]);
+            vf e = vf_exp(vf_load(s) - top[v]);
             vf_store(s, e);
             sum[v] += e;
         }
@@ -474,7 +445,7 @@ typedef struct Few {
 static float weigh_row(const AttnJob *job, const AttnUnit *u, int64_t lane, Single *s, bool masked, int64_t at,
                        int64_t n, float *x, float *bias) {
     for (int64_t j = 0; job->softcap > 0 && j < n; j += VF)
-        vf_store(x + j, tanh_vf(vf_load(x + j) / job->softcap) * job->softcap);
+        vf_store(x + j, vf_tanh(vf_load(x + j) / job->softcap) * job->softcap);
     if (masked) read_bias(job, u, lane, at, n, bias);
     for (int64_t j = 0; j < n && (masked || at < u->first[lane] || at + n > u->end[lane]); j++) {
         bool within = at + j >= u->first[lane] && at + j < u->end[lane];
@@ -492,11 +463,11 @@ static float weigh_row(const AttnJob *job, const AttnUnit *u, int64_t lane, Sing
     float base = s->top == -INFINITY ? 0 : s->top;
     vf sum = {0};
     for (int64_t j = 0; j < n; j += VF) {
-        vf e = exp_vf(vf_load(x + j) - base);
+        vf e = vf_exp(vf_load(x + j) - base);
         vf_store(x + j, e);
         sum += e;
     }
-    float keep = exp_vf(vf_set(old - base))[0];
+    float keep = vf_exp(vf_set(old - base))[0];
     s->sum = s->sum * keep + vf_sum(sum);
     return keep;
 }
