@@ -187,7 +187,7 @@ typedef struct tn_kernel_desc {
     const char *op;     /* "Conv", "com.example.Scale" */
     const char *target; /* NULL: "cpu" */
     tn_dtype precision; /* of its results; TN_UNDEFINED: any */
-    int priority;       /* from 0 on; the reference kernels have 0 */
+    int priority;       /* from 0 on; the reference kernels have 0, the engine's others 90 to 199 */
     /* Whether it can run this node at these sizes. Operands have data where they are constants; attributes are the
        node's. NULL: all nodes. */
     bool (*match)(const tn_call *call);

@@ -57,7 +57,8 @@ typedef struct Prepared {
 
 typedef struct KernelDesc {
     const char *name; /* the row in kernels.def and the file's name */
-    const char *op;   /* "Conv", "com.microsoft.QGemm", several with blanks between; NULL: any that `match` accepts */
+    const char *op;   /* "Conv", "com.microsoft.QGemm", several with blanks between; NULL: `runs` says */
+    bool (*runs)(const OpSchema *op); /* where `op` is NULL: which ops; NULL: all that have a reference function */
     Place place;
     const char *isa; /* NULL: baseline */
     int priority;    /* the higher comes first */
@@ -94,8 +95,8 @@ uint32_t target_bit(const char *name);
 tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out);
 /* Whether some kernel for tn.Fused takes the node in a body. */
 bool kernel_fuses(const Node *inner);
-/* Whether it is of this op, not of any. */
-bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op);
+/* Whether it is a kernel of this op. */
+bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op);
 
 /* The table of now and `n` more kernels, which must stay, before those of the same priority; picked once it is published.
    One thread at a time. */

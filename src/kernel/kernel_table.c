@@ -40,7 +40,8 @@ static bool is_named(const OpSchema *op, Str name) {
            str_equal(domain, (Str){name.s, n ? n - 1 : 0});
 }
 
-bool kernel_names_op(const KernelDesc *kernel, const OpSchema *op) {
+bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op) {
+    if (!kernel->op) return kernel->runs ? kernel->runs(op) : op->reference != NULL;
     for (const char *at = kernel->op; at && *at; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
         if (is_named(op, (Str){at, n})) return true;
@@ -55,7 +56,7 @@ tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out) 
     for (size_t i = 0; i < table->n; i++) {
         const KernelDesc *k = q->kernel = table->rows[i];
         if (!(targets & 1u << k->place.target)) continue;
-        if (k->op && !kernel_names_op(k, q->node->op)) continue;
+        if (!kernel_runs_op(k, q->node->op)) continue;
         if (k->match && !k->match(q)) continue;
         *out = k;
         return TN_OK;
@@ -92,7 +93,7 @@ bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
         const KernelDesc *k = table->rows[i];
         bool here = k->place.target == TARGET_ANY || strcmp(target_name(k->place.target), target) == 0;
         bool fits = !k->place.precision || !precision || k->place.precision == precision;
-        if (here && fits && (k->op ? kernel_names_op(k, op) : op->reference != NULL)) return true;
+        if (here && fits && kernel_runs_op(k, op)) return true;
     }
     return false;
 }

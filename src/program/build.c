@@ -2,6 +2,7 @@
 /* Graph to instructions: slots for values, instructions for nodes, nested graphs as programs of their own. */
 #include "program/program_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What a value is to the program under construction. A captured value has a slot in each program that reads it; the
@@ -47,6 +48,23 @@ static tn_status slot_for(Builder *b, Building *g, const Value *v, int32_t *slot
     return TN_OK;
 }
 
+enum { MOST_NAMED = 5 };
+
+/* NULL when memory is out. */
+static const char *label_of(Program *p, const Node *node) {
+    if (!node_is_fused(node)) return node->op->name;
+    char text[160] = "";
+    size_t n = 0, named = 0;
+    for (const Node *inner = attr_graph(node, "body")->first; inner; inner = inner->next) {
+        if (value_constant(node_result(inner, 0))) continue;
+        bool more = named++ == MOST_NAMED;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "+" : "", more ? ".." : inner->op->name);
+        if (n >= sizeof text) n = sizeof text - 1;
+        if (more) break;
+    }
+    return arena_strndup(&p->arena, text, n);
+}
+
 static tn_status add_bodies(Builder *b, Building *g, const Node *node, Instr *instr) {
     uint32_t n = 0;
     while (node_graph(node, n)) n++;
@@ -73,10 +91,10 @@ static tn_status add_node(Builder *b, Building *g, const Node *node) {
         return add_slot(b, g, node->results[0], (Slot){.kind = SLOT_CONST, .def = -1});
     Program *p = g->p;
     int32_t number = (int32_t)p->instrs.len;
-    Instr instr = {.node = node, .n_in = node->n_operands, .n_out = node->n_results};
+    Instr instr = {.node = node, .label = label_of(p, node), .n_in = node->n_operands, .n_out = node->n_results};
     instr.in = arena_array(&p->arena, int32_t, node->n_operands + 1);
     instr.out = arena_array(&p->arena, int32_t, node->n_results + 1);
-    if (!instr.in || !instr.out) return TN_OUT_OF_MEMORY;
+    if (!instr.in || !instr.out || !instr.label) return TN_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < node->n_operands; i++) {
         instr.in[i] = -1;
         if (node->operands[i].value) TRY(slot_for(b, g, node->operands[i].value, &instr.in[i]));

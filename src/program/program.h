@@ -24,6 +24,7 @@ typedef struct Slot {
 typedef struct Program Program;
 typedef struct Instr {
     const Node *node;
+    const char *label; /* its op; of a tn.Fused what is in it, "Conv+Relu" */
     uint32_t n_in, n_out, n_bodies, n_captures;
     int32_t *in;       /* slots; -1: absent */
     int32_t *out;      /* slots */

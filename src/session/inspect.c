@@ -106,7 +106,7 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     const Frame *f = s->current;
     bool planned = is_planned(f, i);
     *info = (tn_instruction_info){
-        .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->node->op->name, .rank = -1};
+        .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->label, .rank = -1};
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
     info->n_operands = instr->n_in;
     info->n_results = instr->n_out;
@@ -147,7 +147,7 @@ tn_status tn_session_instruction_value(const tn_session *s, size_t i, size_t k, 
 
 /* A kernel that names no op asks for the op's own reference. */
 static bool may_run(const KernelDesc *kernel, const OpSchema *op) {
-    return kernel->op ? kernel_names_op(kernel, op) : op->reference != NULL;
+    return kernel_runs_op(kernel, op);
 }
 
 tn_status tn_session_kernel(const tn_session *s, size_t i, size_t k, tn_kernel_choice *choice) {

@@ -165,13 +165,13 @@ static int open_files(void) {
 static void test_no_file_stays_open(void **state) {
     (void)state;
     int before = open_files();
-    for (int64_t at = 0; at < 4; at++) {
+    for (int64_t at = 0; at < 5; at++) {
         TestHeap heap;
         test_heap_init(&heap);
         heap.fail_at = at;
         Buffer *buffer;
         tn_status status = file_map(&heap.allocator, in_root("secret"), &buffer);
-        assert_int_equal(status, at == 1 ? TN_OUT_OF_MEMORY : TN_OK);
+        assert_int_equal(status, at == 1 || at == 2 ? TN_OUT_OF_MEMORY : TN_OK);
         buffer_unref(buffer);
         status = file_map_beneath(&heap.allocator, in_root("model"), STR("sub/w.bin"), &buffer);
         assert_true(status == TN_OK || status == TN_OUT_OF_MEMORY);

@@ -365,7 +365,7 @@ static void test_post_partition(void **state) {
     case_begin(&c, context, "tn 1\ngraph @m(%x: f32[n]) -> (%y) {\n  %a = Neg(%x)\n  %y = Mul(%x, %a)\n}\n");
     OK(pass_register(&late));
     for (int bisect = 0; bisect < 2; bisect++) {
-        assert_false(check(&c, NULL, &(tn_check_options){.bisect = bisect})->same);
+        assert_false(check(&c, "pre-placement", &(tn_check_options){.bisect = bisect})->same);
         assert_string_equal(c.info->pass, "w-late");
         assert_string_equal(c.info->value, "y");
     }

@@ -466,7 +466,7 @@ static void test_callbacks(void **state) {
     size_t n_in;
     OK(load(ctx, chain, &model));
     OK(make_inputs(ctx, model, &samples[0], in, &n_in));
-    OK(tn_session_create(model, NULL, &session));
+    OK(tn_session_create(model, &(tn_session_options){.passes = &reference_only}, &session));
     Watch w = {.stop_at = -1, .skip_at = -1};
     tn_run_options o = {.before = watch_before, .after = watch_after, .user = &w};
     OK(tn_session_run(session, &o, (const tn_tensor *const *)in, n_in, out, 1));
@@ -530,7 +530,7 @@ static void test_one_at_a_time(void **state) {
     size_t n_in;
     OK(load(ctx, chain, &model));
     OK(make_inputs(ctx, model, &samples[0], in, &n_in));
-    OK(tn_session_create(model, NULL, &session));
+    OK(tn_session_create(model, &(tn_session_options){.passes = &reference_only}, &session));
     Intruder i = {.session = session, .in = in, .n_in = n_in};
     tn_run_options o = {.before = let_in, .user = &i};
     OK(tn_session_run(session, &o, (const tn_tensor *const *)in, n_in, out, 1));

@@ -140,6 +140,8 @@ static bool types_fit(const Node *node, const char *types) {
     return i >= node->n_operands && type_fits(*types, node->results[0], &either);
 }
 
+bool body_knows(const OpSchema *op) { return row_of(op) != NULL; }
+
 bool body_takes(const Node *node) {
     const Row *row = node->n_results == 1 ? row_of(node->op) : NULL;
     if (!row || !types_fit(node, row->types)) return false;

@@ -11,6 +11,7 @@ typedef struct Body Body; /* immutable once made, so any number of threads may r
 
 /* Whether bodies can hold the node: by its op, attributes and element types; sizes do not matter. */
 bool body_takes(const Node *node);
+bool body_knows(const OpSchema *op); /* whether it takes some nodes of this op */
 /* Whether the node is element-wise as body_takes has it, or a tn.Fused of such nodes alone. */
 bool body_is_light(const Node *node);
 

@@ -22,6 +22,8 @@ static bool same_type(const Value *v, const Tensor *t) {
     return v->type->kind == TYPE_TENSOR && t->kind == TYPE_TENSOR && v->type->dtype == t->dtype;
 }
 
+static bool runs(const OpSchema *op) { return body_knows(op) || kernel_runs_op(&(KernelDesc){.op = "Fused"}, op); }
+
 static bool matches(const KernelQuery *q) {
     const Node *node = q->node;
     if (q->n_in > OP_MAX_INPUTS || q->n_out < 1 || q->n_out > OP_MAX_OUTPUTS || !body_is_light(node)) return false;
@@ -250,6 +252,7 @@ const KernelDesc kernel_cpu_elementwise = {
     .name = "cpu_elementwise",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 90,
+    .runs = runs,
     .match = matches,
     .fuses = fuses,
     .order = order,

@@ -159,6 +159,7 @@ static tn_status double_run(tn_call *call) {
 
 static const tn_kernel_desc mul_by_two = {.size = sizeof(tn_kernel_desc),
                                           .name = "mul_by_two",
+                                          .priority = 200,
                                           .op = "Mul",
                                           .target = "cpu",
                                           .precision = TN_F32,
