@@ -41,7 +41,7 @@ void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stri
 typedef enum WhereB {
     B_PACKED, /* by the caller, or here before all parts */
     B_DIRECT, /* where it lies, but for a last panel that does not end with a vector */
-    B_EACH    /* packed by each part for itself */
+    B_EACH    /* packed by each block of A's rows, a panel's block at a time */
 } WhereB;
 
 /* Scratch of one thread at a time. */
@@ -92,47 +92,32 @@ static int64_t at(const int64_t *offsets, int64_t i) { return offsets ? offsets[
 
 /* ---- one part ------------------------------------------------------------------------------------------------ */
 
-/* Where B of one part is. Panels from `from` on begin at panel_step, the very last one may lie elsewhere. */
-typedef struct Right {
-    const float *panels, *last;
-    int64_t from;
-    int64_t panel_step;
-    bool packed; /* but for the last panel; else rows are those of B */
-} Right;
-
-static const float *right_at(const Work *w, const Right *r, int64_t panel, int64_t k, int64_t *row) {
-    bool last = r->last && panel + 1 == w->panels;
-    *row = r->packed || last ? width_of(w->t, w->g->n, panel) : w->g->b_row;
-    return (last ? r->last : r->panels + (panel - r->from) * r->panel_step) + k * *row;
-}
-
-static void pack_panel(const Work *w, float *dst, int64_t offset, int64_t panel) {
+static void pack_rows(const Work *w, float *dst, int64_t offset, int64_t panel, int64_t k0, int64_t k) {
     const GemmArgs *g = w->g;
     int64_t col = panel * w->t->nr;
-    w->t->pack(dst, width_of(w->t, g->n, panel), (const char *)(g->b + offset + col * g->b_col), g->b_row, g->b_col,
-               g->k, min_i64(g->n - col, w->t->nr));
+    w->t->pack(dst, width_of(w->t, g->n, panel), (const char *)(g->b + offset + k0 * g->b_row + col * g->b_col),
+               g->b_row, g->b_col, k, min_i64(g->n - col, w->t->nr));
 }
 
-/* `before` is what the same thread's scratch was used for last. */
-static Right right_of(const Work *w, const Part *p, Slot *slot, const Part *before) {
+/* Rows k0 to k0 + k - 1 of a panel; *row floats lie between them. Where they were not packed they are now, unless they can be
+   read where they lie: whole vectors of them. */
+static const float *find_panel(const Work *w, const Part *part, float *room, int64_t panel, int64_t k0, int64_t k,
+                               int64_t *row) {
     const GemmArgs *g = w->g;
-    int64_t nr = w->t->nr, offset = at(g->b_at, p->product), first = p->panel, end = p->panel + p->panels;
-    if (w->where == B_PACKED) return (Right){w->packed + (g->packed ? offset : 0), NULL, 0, g->k * nr, true};
-    Right r = {slot ? slot->b : NULL, NULL, first, g->k * nr, true};
-    if (w->where == B_DIRECT) {
-        r = (Right){g->b + offset, NULL, 0, nr, false};
-        if (g->n % w->t->vector == 0 || end < w->panels) return r;
-        first = w->panels - 1;
-        r.last = slot->b;
+    int64_t nr = w->t->nr, offset = at(g->b_at, part->product);
+    *row = width_of(w->t, g->n, panel);
+    if (w->where == B_PACKED) return w->packed + (g->packed ? offset : 0) + panel * g->k * nr + k0 * *row;
+    if (w->where == B_DIRECT && (panel + 1 < w->panels || g->n % w->t->vector == 0)) {
+        *row = g->b_row;
+        return g->b + offset + k0 * g->b_row + panel * nr;
     }
-    if (before->panels == p->panels && before->panel == p->panel && at(g->b_at, before->product) == offset) return r;
-    for (int64_t j = first; j < end; j++) pack_panel(w, slot->b + (j - first) * g->k * nr, offset, j);
-    return r;
+    pack_rows(w, room, offset, panel, k0, k);
+    return room;
 }
 
 /* A block of rows through a group of panels, one block of k after the other. */
-static void run_group(const Work *w, const Part *part, const Right *right, Slot *slot, int64_t row, int64_t rows,
-                      int64_t first, int64_t end) {
+static void run_group(const Work *w, const Part *part, const Slot *slot, int64_t row, int64_t rows, int64_t first,
+                      int64_t end) {
     const GemmArgs *g = w->g;
     int64_t nr = w->t->nr, next_row;
     const float *a = g->a + at(g->a_at, part->product) + row * g->a_row;
@@ -153,13 +138,13 @@ static void run_group(const Work *w, const Part *part, const Right *right, Slot 
             GemmTail tail = g->tail;
             if (tail.bias) tail.bias += col;
             if (tail.residual) tail.residual += at(g->residual_at, part->product) + row * tail.residual_row + col;
-            p.b = right_at(w, right, j, k0, &p.b_row);
+            p.b = find_panel(w, part, slot ? slot->b : NULL, j, k0, k, &p.b_row);
             p.c = c + col;
             p.cols = (int)min_i64(g->n - col, nr);
             p.tail = last ? &tail : NULL;
             bool more = j + 1 < end;
-            if (right->packed && (more || !last))
-                p.next = right_at(w, right, more ? j + 1 : first, more ? k0 : k0 + k, &next_row);
+            if (w->where == B_PACKED && (more || !last))
+                p.next = find_panel(w, part, NULL, more ? j + 1 : first, more ? k0 : k0 + k, 0, &next_row);
             w->t->panel(&p);
             if (last && g->finish) g->finish(g->arg, part->product, row, col, p.c, g->c_row, rows, p.cols);
         }
@@ -182,14 +167,14 @@ static int64_t most_rows(const Work *w) {
     return max_i64(4, min_i64(rows / mr, 40)) * mr;
 }
 
-static void run_part(const Work *w, const Part *part, const Right *right, Slot *slot) {
+static void run_part(const Work *w, const Part *part, const Slot *slot) {
     int64_t mr = w->t->mr, blocks = (part->rows + most_rows(w) - 1) / most_rows(w);
     int64_t step = ((part->rows + blocks - 1) / blocks + mr - 1) / mr * mr;
     int64_t end_row = part->row + part->rows, end = part->panel + part->panels;
     for (int64_t row = part->row; row < end_row; row += step) {
         int64_t rows = min_i64(step, end_row - row), group = group_panels(w, rows);
         for (int64_t j = part->panel; j < end; j += group)
-            run_group(w, part, right, slot, row, rows, j, min_i64(j + group, end));
+            run_group(w, part, slot, row, rows, j, min_i64(j + group, end));
     }
 }
 
@@ -201,13 +186,9 @@ static Slot *take_slot(const Work *w) {
 static void run_parts(void *arg, int64_t begin, int64_t end) {
     const Work *w = arg;
     Slot *slot = w->n_slots ? take_slot(w) : NULL;
-    Part before = {0};
     for (int64_t i = begin; i < end; i++) {
         Part part = part_of(w, i);
-        if (part.rows == 0 || part.panels == 0) continue;
-        Right right = right_of(w, &part, slot, &before);
-        run_part(w, &part, &right, slot);
-        before = part;
+        run_part(w, &part, slot);
     }
     if (slot) atomic_flag_clear_explicit(&slot->taken, memory_order_release);
 }
@@ -220,7 +201,8 @@ static double time_of(const Work *w, int64_t parts_m, int64_t parts_n, int threa
     int64_t tiles = (g->m + w->t->mr - 1) / w->t->mr;
     double rows = (double)((tiles + parts_m - 1) / parts_m * w->t->mr);
     double cols = (double)((w->panels + parts_n - 1) / parts_n * w->t->nr);
-    double one = (2 * rows * cols * NS_PER_FLOP + 4 * (rows + cols) * NS_PER_BYTE) * (double)g->k;
+    double reads = rows + (w->where == B_EACH ? 3 : 1) * cols;
+    double one = (2 * rows * cols * NS_PER_FLOP + 4 * reads * NS_PER_BYTE) * (double)g->k;
     return one * (double)((parts_m * parts_n * g->batch + threads - 1) / threads);
 }
 
@@ -257,7 +239,8 @@ typedef struct Packing {
 
 static void pack_panels(void *arg, int64_t begin, int64_t end) {
     const Packing *p = arg;
-    for (int64_t j = begin; j < end; j++) pack_panel(p->w, p->dst + j * p->w->t->nr * p->w->g->k, 0, j);
+    int64_t k = p->w->g->k;
+    for (int64_t j = begin; j < end; j++) pack_rows(p->w, p->dst + j * p->w->t->nr * k, 0, j, 0, k);
 }
 
 static tn_status pack_first(Work *w) {
@@ -271,9 +254,9 @@ static tn_status pack_first(Work *w) {
 
 static tn_status make_slots(Work *w) {
     const GemmArgs *g = w->g;
-    int64_t a = w->packs_a ? most_rows(w) * (g->k / w->k_blocks + 1) : 0, b = 0;
-    if (w->where == B_DIRECT && g->n % w->t->vector) b = g->k * w->t->nr;
-    if (w->where == B_EACH) b = (w->panels + w->parts_n - 1) / w->parts_n * w->t->nr * g->k;
+    int64_t block = g->k / w->k_blocks + 1, a = w->packs_a ? most_rows(w) * block : 0;
+    bool packs_b = w->where == B_EACH || (w->where == B_DIRECT && g->n % w->t->vector);
+    int64_t b = packs_b ? block * w->t->nr : 0;
     if (a + b == 0) return TN_OK;
     w->n_slots = pool_threads(g->pool);
     w->slots = arena_array(g->scratch, Slot, (size_t)w->n_slots);
@@ -290,19 +273,22 @@ static tn_status make_slots(Work *w) {
 
 static bool is_askew(const float *p) { return (uintptr_t)p % sizeof *p != 0; }
 
-static WhereB where_is_b(const GemmArgs *g) {
+/* One matrix for many blocks of rows is packed once; what is used by one or two is not worth going to memory and back. */
+static WhereB where_is_b(const Work *w) {
+    const GemmArgs *g = w->g;
     if (g->packed || g->k == 0) return B_PACKED;
     if (g->b_col == 1 && g->m <= DIRECT_ROWS && !is_askew(g->b)) return B_DIRECT;
-    return g->b_at ? B_EACH : B_PACKED;
+    return g->b_at || g->m <= most_rows(w) ? B_EACH : B_PACKED;
 }
 
 tn_status gemm_run(const GemmArgs *g) {
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return TN_OK;
     if (gemm_is_vector(g)) return gemm_run_vector(g);
-    Work w = {.g = g, .t = ISA_PICK(gemm_table), .packed = g->packed, .where = where_is_b(g)};
+    Work w = {.g = g, .t = ISA_PICK(gemm_table), .packed = g->packed};
     w.panels = (g->n + w.t->nr - 1) / w.t->nr;
     w.k_blocks = max_i64(1, (g->k + K_BLOCK - 1) / K_BLOCK);
     w.packs_a = g->k > 0 && ((g->a_col != 1 && g->k > 1) || is_askew(g->a));
+    w.where = where_is_b(&w);
     cut(&w);
     if (g->k == 0) w.packed = g->c; /* which nobody reads */
     else if (w.where == B_PACKED && !g->packed) TRY(pack_first(&w));

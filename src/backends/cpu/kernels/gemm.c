@@ -32,13 +32,13 @@ enum { LINE = 16 }; /* floats of a cache line */
 #define ROWS 6
 #define AHEAD 1
 #include "backends/cpu/kernels/gemm_tiles_body.h"
-#define NV 4 /* once more, for few rows: these bring in the whole of what comes next */
+#define NV 4 /* once more, for few rows */
 #define ROWS 6
-#define AHEAD 4
+#define AHEAD 2
 #include "backends/cpu/kernels/gemm_tiles_body.h"
 #endif
 
-typedef void (*TileFn)(const GemmPanel *p, int64_t row, const float *next);
+typedef void (*TileFn)(const GemmPanel *p, int64_t row, const float *next, int64_t step);
 /* By vectors, then rows. */
 static const TileFn tiles[PANEL_VECTORS + 1][NARROW_ROWS + 1] = {
     [1] = {NULL, tile_1_1_1, tile_2_1_1, tile_3_1_1, tile_4_1_1, tile_5_1_1, tile_6_1_1, tile_7_1_1, tile_8_1_1},
@@ -52,26 +52,34 @@ static const TileFn tiles[PANEL_VECTORS + 1][NARROW_ROWS + 1] = {
     [2] = {NULL, tile_1_2_1, tile_2_2_1, tile_3_2_1, tile_4_2_1},
 #endif
 };
-#if TENON_VEC_BYTES == 64
-static const TileFn greedy_tiles[] = {NULL, tile_1_4_4, tile_2_4_4, tile_3_4_4, tile_4_4_4, tile_5_4_4, tile_6_4_4};
-#endif
 
-/* Rows are dealt out evenly, so that no tile is much lower than the others. The first tiles bring in a part each of what comes
-   next, a line for each step, and of few tiles the first one all of it. For one row that is not worth it: the processor sees
-   the stream. */
+static TileFn tile_of(int vectors, int64_t rows, int64_t ahead) {
+#if TENON_VEC_BYTES == 64
+    static const TileFn two[] = {NULL, tile_1_4_2, tile_2_4_2, tile_3_4_2, tile_4_4_2, tile_5_4_2, tile_6_4_2};
+    if (vectors == PANEL_VECTORS && ahead == 2) return two[rows];
+#endif
+    (void)ahead;
+    return tiles[vectors][rows];
+}
+
+/* Rows are dealt out evenly, so that no tile is much lower than the others. The first tiles bring in what comes next, a line
+   or two for each step. One tile by itself takes no longer than memory does: there the processor's own guess is better. */
 static void panel(const GemmPanel *p) {
+    enum { STEPS_AHEAD = 12 };
     int vectors = (p->cols + VF - 1) / VF;
     int64_t most = vectors == PANEL_VECTORS || (VF == 8 && vectors == 2) ? PANEL_ROWS : NARROW_ROWS;
     int64_t n = (p->m + most - 1) / most, lines = (vectors * VF + LINE - 1) / LINE;
+    int64_t ahead = vectors == PANEL_VECTORS && n < lines ? 2 : 1, step = ahead * LINE;
+    const float *next = n > 1 ? p->next : NULL;
+    if (p->b_row > PANEL_VECTORS * VF) { /* B is not packed: rows of this panel */
+        next = p->b + STEPS_AHEAD * p->b_row;
+        step = p->b_row;
+        lines = ahead = 1;
+    }
     for (int64_t i = 0, row = 0; i < n; i++) {
         int64_t rows = p->m / n + (i < p->m % n);
-        TileFn tile = tiles[vectors][rows];
-        const float *next = p->b;
-        if (p->next && i < lines) next = p->next + i * p->k * LINE;
-#if TENON_VEC_BYTES == 64
-        if (p->next && i == 0 && n < lines && vectors == PANEL_VECTORS && rows > 1) tile = greedy_tiles[rows];
-#endif
-        tile(p, row, next);
+        if (next && i * ahead < lines) tile_of(vectors, rows, ahead)(p, row, next + i * p->k * step, step);
+        else tiles[vectors][rows](p, row, p->b, 0);
         row += rows;
     }
 }

@@ -5,12 +5,12 @@
 #define TILE_NAME_(m, n, ahead) tile_##m##_##n##_##ahead
 #define TILE_NAME(m, n, ahead) TILE_NAME_(m, n, ahead)
 
-static void TILE_NAME(MR, NV, AHEAD)(const GemmPanel *p, int64_t row, const float *next) {
+static void TILE_NAME(MR, NV, AHEAD)(const GemmPanel *p, int64_t row, const float *next, int64_t step) {
     const float *a = p->a + row * p->a_row, *b = p->b;
     const int64_t a_row = p->a_row, b_row = p->b_row;
     vf sum[MR][NV];
     UNROLL for (int i = 0; i < MR; i++) { UNROLL for (int j = 0; j < NV; j++) sum[i][j] = (vf){0}; }
-    for (int64_t k = p->k; k > 0; k--, a++, b += b_row, next += AHEAD * LINE) {
+    for (int64_t k = p->k; k > 0; k--, a++, b += b_row, next += step) {
         vf v[NV];
         UNROLL for (int j = 0; j < NV; j++) v[j] = vf_load(b + j * VF);
         UNROLL for (int l = 0; l < AHEAD; l++) __builtin_prefetch(next + l * LINE, 0, 2);
