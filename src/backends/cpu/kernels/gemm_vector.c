@@ -47,10 +47,42 @@ static void add_up(const GemmVector *p) {
 
 /* ---- columns of B -------------------------------------------------------------------------------------------- */
 
-enum { COLUMNS = 4, DEEP = 4 };
+enum { COLUMNS = 4, DEEP = 4, SHORT = 16 * VF };
 
-/* Sums of a few columns, each still spread over a vector: few, since columns may lie as far apart as places in the cache
-   repeat. */
+/* Sums of columns from j on, each spread over a vector, come together and go to c. */
+INLINE void add_across(const GemmVector *p, int64_t j, vf sum[VF]) {
+    int64_t n = min_i64(p->n - j, VF);
+    transpose(sum);
+    UNROLL for (int half = VF / 2; half > 0; half /= 2) {
+        UNROLL for (int i = 0; i < half; i++) sum[i] += sum[i + half];
+    }
+    if (p->accumulate) sum[0] += load_columns(p->c + j, n);
+    store_columns(p->c + j, sum[0], n);
+}
+
+/* As many columns at a time as a vector has numbers. */
+static void short_dots(const GemmVector *p) {
+    for (int64_t j = 0; j < p->n; j += VF) {
+        const float *b[VF];
+        vf sum[VF];
+        UNROLL for (int i = 0; i < VF; i++) {
+            b[i] = p->b + min_i64(j + i, p->n - 1) * p->stride;
+            sum[i] = (vf){0};
+        }
+        int64_t k = 0;
+        for (; k + VF <= p->k; k += VF) {
+            vf a = vf_load(p->a + k);
+            UNROLL for (int i = 0; i < VF; i++) sum[i] = vf_fma(vf_load(b[i] + k), a, sum[i]);
+        }
+        if (k < p->k) {
+            vf a = load_columns(p->a + k, p->k - k);
+            UNROLL for (int i = 0; i < VF; i++) sum[i] = vf_fma(load_columns(b[i] + k, p->k - k), a, sum[i]);
+        }
+        add_across(p, j, sum);
+    }
+}
+
+/* A few columns at a time: long ones may lie as far apart as places in the cache repeat. */
 INLINE void few_dots(const GemmVector *p, int64_t col, vf *out) {
     const float *b[COLUMNS];
     vf sum[COLUMNS][DEEP];
@@ -72,23 +104,18 @@ INLINE void few_dots(const GemmVector *p, int64_t col, vf *out) {
     }
     UNROLL for (int i = 0; i < COLUMNS; i++) out[i] = (sum[i][0] + sum[i][1]) + (sum[i][2] + sum[i][3]);
 }
-
-/* Rows of B are neighbours: the sums of as many columns as a vector has numbers come together at the end. */
-static void dots(const GemmVector *p) {
+static void long_dots(const GemmVector *p) {
     for (int64_t j = 0; j < p->n; j += VF) {
-        int64_t n = min_i64(p->n - j, VF);
-        vf sum[VF];
-        for (int i = 0; i < VF; i += COLUMNS) {
-            if (i < n) few_dots(p, j + i, sum + i);
-            else UNROLL for (int c = 0; c < COLUMNS; c++) sum[i + c] = (vf){0};
-        }
-        transpose(sum);
-        UNROLL for (int half = VF / 2; half > 0; half /= 2) {
-            UNROLL for (int i = 0; i < half; i++) sum[i] += sum[i + half];
-        }
-        if (p->accumulate) sum[0] += load_columns(p->c + j, n);
-        store_columns(p->c + j, sum[0], n);
+        vf sum[VF] = {0};
+        for (int i = 0; i < VF && j + i < p->n; i += COLUMNS) few_dots(p, j + i, sum + i);
+        add_across(p, j, sum);
     }
+}
+
+/* Rows of B are neighbours. */
+static void dots(const GemmVector *p) {
+    if (p->k <= SHORT) short_dots(p);
+    else long_dots(p);
     run_tail(p);
 }
 
