@@ -119,7 +119,7 @@ static Sizes random_sizes(void) {
 
 static void test_random(void **state) {
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 600; i++) {
         Sizes s = random_sizes();
         bool z = pick(0, 7) == 0;
         check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, pick(0, 2) ? 2 : 0, 1e-5);
@@ -177,7 +177,7 @@ static void test_fused(void **state) {
 
 static void test_winograd(void **state) {
     (void)state;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 60; i++) {
         Sizes s = winograd_sizes();
         bool z = pick(0, 3) == 0;
         check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, 2, 2e-5);

@@ -37,7 +37,7 @@ static void check(const char *op, int rank, const char *attrs, bool special) {
 /* Windows fit: sizes are 4 and more, spans at most 4 less what pads bring. */
 static void test_windows(void **state) {
     (void)state;
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 500; i++) {
         bool average = pick(0, 1), dilated = pick(0, 2) == 0;
         int rank = (int)(pick(0, 2) ? 2 : pick(1, 3));
         char attrs[400] = "";
@@ -54,7 +54,7 @@ static void test_windows(void **state) {
 
 static void test_global(void **state) {
     (void)state;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 200; i++) {
         bool average = pick(0, 1);
         check(average ? "GlobalAveragePool" : "GlobalMaxPool", (int)pick(1, 3), "", !average && pick(0, 1));
     }
