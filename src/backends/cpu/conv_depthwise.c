@@ -70,17 +70,8 @@ static void find_rows(const Depthwise *d, const float *x, int64_t row, WindowRow
 static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, ConvFinish *f) {
     const ConvEpilogue *after = &d->run->after;
     *f = (ConvFinish){.bias = after->bias, .residual_ld = after->residual_ld, .lo = after->lo, .hi = after->hi};
-    if (after->residual) f->residual = after->residual + image * after->residual_image + pixel * after->residual_ld;
-}
-
-static void run_body(const Depthwise *d, int64_t image, int64_t pixel, int64_t n, float *y) {
-    const ConvGeom *g = d->run->g;
-    int64_t at[TN_MAX_RANK] = {image}, rest = pixel;
-    for (int k = d->last; k >= 0; k--) {
-        at[2 + k] = rest % g->out[k];
-        rest /= g->out[k];
-    }
-    body_run_tile(d->run->after.body, at, y, d->run->y_ld, y, d->run->y_ld, n, g->group);
+    if (after->residual.data)
+        f->residual = after->residual.data + image * after->residual.image + pixel * after->residual_ld;
 }
 
 /* Neighbours of a row, `n` of them from `first` on. */
@@ -110,7 +101,7 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
     t.to = min_i64(t.to, (n - 1) * w->stride[d->last] + d->columns);
     if (d->tile) d->tile(&t);
     else d->table->pixel(&t);
-    if (run->after.body) run_body(d, image, pixel, n, t.y);
+    if (run->after.body) conv_body(run, image, pixel, pixel + n, 0, g->group);
 }
 
 /* One item is one row of the result. */

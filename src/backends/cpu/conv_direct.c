@@ -15,12 +15,13 @@ typedef struct Direct {
     const ConvTable *table;
     ConvPanels panels;
     const float *weights, *zeros;
-    int64_t *offset; /* of each tap in the data, from the window's first */
-    int32_t *at;     /* where each tap lies in the window, dilated: [taps][rank] */
-    bool rows_merge; /* taps of one row of the window are neighbours in the data, as long as none is outside */
-    int64_t tiles, tiles_last;    /* of an image with a full panel, with the last */
+    int64_t *offset;   /* of each tap in the data, from the window's first */
+    int32_t *at;       /* where each tap lies in the window, dilated: [taps][rank] */
+    bool rows_merge;   /* taps of one row of the window are neighbours in the data, as long as none is outside */
+    int64_t rows, row; /* pixels of an image whose places follow each other: how many such rows, of what length */
+    int64_t tiles, tiles_last;    /* of a row with a full panel, with the last */
     int64_t blocks, panel_blocks; /* what threads share: of pixels, of panels */
-    int64_t step_k, n_k;
+    int64_t k, step_k, n_k;       /* of the sums; how much of it at a time, how often */
 } Direct;
 
 /* Some pixels of an image: where their windows begin. */
@@ -94,8 +95,9 @@ static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t
     runs->n = 0;
     for (int64_t k = k0; k < k1;) {
         int64_t t = k / g->c, c = k - t * g->c, end = min_i64(k1, (t / of_row + 1) * of_row * g->c);
+        int64_t row = d->run->taps ? d->run->taps[t] * g->c + c : k;
         if (px->inside) add_inner(d, px, x, t, c, runs);
-        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){k, end - k};
+        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){row, end - k};
         k = end;
     }
 }
@@ -104,19 +106,38 @@ static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t
 
 typedef struct Block {
     int64_t image, group, panel;
-    int64_t tiles, first, end; /* of the image with this panel; in the block */
+    int64_t tiles, first, end; /* of a row of the image with this panel; in the block, all rows' tiles counted */
 } Block;
 
 /* Tiles of nearly equal size, the same whatever the blocks are. */
-static int64_t tile_start(const Direct *d, const Block *b, int64_t tile) { return tile * d->run->g->out_px / b->tiles; }
+static int64_t tile_start(const Direct *d, const Block *b, int64_t tile) {
+    return tile / b->tiles * d->row + tile % b->tiles * d->row / b->tiles;
+}
+
+static int64_t tile_end(const Direct *d, const Block *b, int64_t tile) {
+    return tile / b->tiles * d->row + (tile % b->tiles + 1) * d->row / b->tiles;
+}
+
+/* Where a pixel lies, from the image's first. */
+static int64_t place_of(const Direct *d, int64_t pixel, int64_t ld, const int64_t *stride) {
+    const ConvGeom *g = d->run->g;
+    if (d->rows == 1) return pixel * ld;
+    int64_t place = 0;
+    for (int k = g->win.rank - 1; k >= 0; k--) {
+        place += pixel % g->out[k] * stride[k];
+        pixel /= g->out[k];
+    }
+    return place;
+}
 
 static void finish_of(const Direct *d, const Block *b, int64_t pixel, ConvFinish *f) {
     const ConvEpilogue *after = &d->run->after;
     int64_t channel = b->group * d->run->g->m + b->panel * d->panels.full;
     *f = (ConvFinish){.lo = after->lo, .hi = after->hi, .residual_ld = after->residual_ld};
     if (after->bias) f->bias = after->bias + channel;
-    if (after->residual)
-        f->residual = after->residual + b->image * after->residual_image + pixel * after->residual_ld + channel;
+    if (after->residual.data)
+        f->residual = after->residual.data + b->image * after->residual.image + channel +
+                      place_of(d, pixel, after->residual_ld, after->residual.stride);
 }
 
 /* The weights after [k0, k1) of this panel, of which each tile asks for its share. */
@@ -125,7 +146,7 @@ static void look_ahead(const Direct *d, const Block *b, int64_t k1, int64_t tile
     int64_t width = panel_width(p, b->panel), rows = min_i64(d->step_k, p->k);
     const float *next = d->weights + b->group * p->group + b->panel * p->full * p->k + k1 * width;
     int64_t from = (tile - b->first) * rows * 16, lines_end = rows * width;
-    bool more = next + lines_end <= d->weights + p->floats && from < lines_end;
+    bool more = !d->run->taps && next + lines_end <= d->weights + p->floats && from < lines_end;
     t->ahead = (const char *)(more ? next + from : d->weights);
     t->ahead_step = more ? 64 : 0;
 }
@@ -145,50 +166,31 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .y_ld = run->y_ld,
                   .cols = min_i64(width, g->m - channel),
                   .resume = k0 > 0,
-                  .finish = k1 == p->k ? &finish : NULL};
+                  .finish = k1 == d->k ? &finish : NULL};
     for (int64_t tile = b->first; tile < b->end; tile++) {
-        int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
+        int64_t first = tile_start(d, b, tile), n = tile_end(d, b, tile) - first;
         Pixels px;
         find_pixels(d, first, n, &px);
         find_runs(d, &px, x, k0, k1, &runs);
         t.n_runs = runs.n;
-        t.y = y + first * run->y_ld;
+        t.y = y + place_of(d, first, run->y_ld, run->y.stride);
         if (t.finish) finish_of(d, b, first, &finish);
         look_ahead(d, b, k1, tile, &t);
         d->table->tile[width / d->table->vector][n](&t);
     }
 }
 
-/* ---- the body behind ----------------------------------------------------------------------------------------- */
-
-static void run_body(const Direct *d, const Block *b) {
-    const ConvRunArgs *run = d->run;
-    const ConvGeom *g = run->g;
-    const BodyMap *body = run->after.body;
-    int64_t row = body->rows_walk ? g->out_px : g->out[g->win.rank - 1];
-    int64_t end = tile_start(d, b, b->end), channel = b->group * g->m + b->panel * d->panels.full;
-    int64_t cols = min_i64(panel_width(&d->panels, b->panel), g->m - b->panel * d->panels.full);
-    for (int64_t px = tile_start(d, b, b->first), n; px < end; px += n) {
-        n = min_i64(end - px, min_i64(row - px % row, 48));
-        int64_t at[TN_MAX_RANK] = {b->image, channel}, rest = px;
-        for (int k = g->win.rank - 1; k >= 0; k--) {
-            at[2 + k] = rest % g->out[k];
-            rest /= g->out[k];
-        }
-        float *y = run->y.data + b->image * run->y.image + px * run->y_ld + channel;
-        body_run_tile(body, at, y, run->y_ld, y, run->y_ld, n, cols);
-    }
-}
-
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
 static void run_panel(const Direct *d, Block *b, int64_t block) {
-    int64_t k = d->panels.k;
+    const ConvGeom *g = d->run->g;
     b->tiles = b->panel == d->panels.n - 1 ? d->tiles_last : d->tiles;
-    b->first = block * b->tiles / d->blocks;
-    b->end = (block + 1) * b->tiles / d->blocks;
-    for (int64_t i = 0; i < d->n_k; i++) run_tiles(d, b, i * d->step_k, min_i64(k, (i + 1) * d->step_k));
-    if (d->run->after.body) run_body(d, b);
+    b->first = block * d->rows * b->tiles / d->blocks;
+    b->end = (block + 1) * d->rows * b->tiles / d->blocks;
+    for (int64_t i = 0; i < d->n_k; i++) run_tiles(d, b, i * d->step_k, min_i64(d->k, (i + 1) * d->step_k));
+    if (!d->run->after.body) return;
+    int64_t channel = b->panel * d->panels.full, cols = min_i64(d->panels.full, g->m - channel);
+    conv_body(d->run, b->image, tile_start(d, b, b->first), tile_start(d, b, b->end), b->group * g->m + channel, cols);
 }
 
 /* One item is a block of pixels of one image with a block of panels of one group. */
@@ -220,7 +222,7 @@ static tn_status find_taps(KernelCtx *c, Direct *d) {
         }
         for (int k = rank - 1; k >= 0 && ++tap[k] == g->win.kernel[k]; k--) tap[k] = 0;
     }
-    d->rows_merge = g->win.dilation[rank - 1] * d->run->x.stride[rank - 1] == g->c;
+    d->rows_merge = !d->run->taps && g->win.dilation[rank - 1] * d->run->x.stride[rank - 1] == g->c;
     return TN_OK;
 }
 
@@ -228,29 +230,31 @@ static tn_status find_taps(KernelCtx *c, Direct *d) {
 static void share(Direct *d, int threads) {
     const ConvGeom *g = d->run->g;
     int64_t others = g->batch * g->group;
-    d->blocks = (d->tiles + BLOCK_TILES - 1) / BLOCK_TILES;
+    int64_t tiles = d->rows * d->tiles;
+    d->blocks = (tiles + BLOCK_TILES - 1) / BLOCK_TILES;
     d->panel_blocks = 1;
     if (threads <= 1 || others >= 2 * threads) return;
-    if (d->tiles * others >= (int64_t)threads * TILES_FOR_THREADS) {
+    if (tiles * others >= (int64_t)threads * TILES_FOR_THREADS) {
         int64_t each = (threads + others - 1) / others; /* threads for one image */
-        d->blocks = min_i64(d->tiles, (d->blocks + each - 1) / each * each);
+        d->blocks = min_i64(tiles, (d->blocks + each - 1) / each * each);
     } else {
         d->panel_blocks = d->panels.n;
-        if (d->panel_blocks * others < threads) d->blocks = min_i64(d->tiles, threads);
+        if (d->panel_blocks * others < threads) d->blocks = min_i64(tiles, threads);
     }
 }
 
 static int64_t tiles_of(const Direct *d, int64_t width) {
     int64_t rows = d->table->rows[width / d->table->vector];
-    return (d->run->g->out_px + rows - 1) / rows;
+    return (d->row + rows - 1) / rows;
 }
 
 static void find_blocks(Direct *d) {
     const ConvPanels *p = &d->panels;
     int64_t most = min_i64(BLOCK_K, BLOCK_TAPS * max_i64(1, d->run->g->c));
-    int64_t n = max_i64(1, (p->k + most - 1) / most);
-    d->step_k = max_i64(1, ((p->k + n - 1) / n + 15) / 16 * 16);
-    d->n_k = max_i64(1, (p->k + d->step_k - 1) / d->step_k);
+    d->k = d->run->g->taps * d->run->g->c;
+    int64_t n = max_i64(1, (d->k + most - 1) / most);
+    d->step_k = max_i64(1, ((d->k + n - 1) / n + 15) / 16 * 16);
+    d->n_k = max_i64(1, (d->k + d->step_k - 1) / d->step_k);
     d->tiles_last = tiles_of(d, p->last);
     d->tiles = p->n > 1 ? tiles_of(d, p->full) : d->tiles_last;
 }
@@ -258,12 +262,14 @@ static void find_blocks(Direct *d) {
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels) {
     const ConvGeom *g = run->g;
     Direct d = {.run = run, .table = ISA_PICK(conv_table), .weights = panels};
-    conv_panels(g, &d.panels);
+    conv_panels(g, run->taps ? run->n_taps : g->taps, &d.panels);
     if (g->batch * g->group * g->m * g->out_px == 0) return TN_OK;
+    d.row = run->y_apart ? g->out[g->win.rank - 1] : g->out_px;
+    d.rows = g->out_px / d.row;
     TRY(find_taps(c, &d));
     find_blocks(&d);
     share(&d, pool_threads(c->pool));
     int64_t items = g->batch * g->group * d.panel_blocks * d.blocks;
-    double flops = 2.0 * (double)g->batch * (double)g->out_px * (double)g->group * (double)g->m * (double)d.panels.k;
+    double flops = 2.0 * (double)g->batch * (double)g->out_px * (double)g->group * (double)g->m * (double)d.k;
     return kernel_parallel(c, items, flops / 100 / (double)items, run_range, &d);
 }

@@ -59,3 +59,20 @@ void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor 
         g->out_px *= g->out[d] = y->dims[2 + d];
     }
 }
+
+enum { BODY_PIXELS = 48 }; /* at a time, so that a tile stays in the first-level cache */
+
+void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n) {
+    const ConvGeom *g = run->g;
+    int64_t row = run->after.body->rows_walk ? g->out_px : g->out[g->win.rank - 1];
+    for (int64_t px = first, pixels; px < end; px += pixels) {
+        pixels = min_i64(min_i64(end - px, row - px % row), BODY_PIXELS);
+        int64_t at[TN_MAX_RANK] = {image, channel}, rest = px;
+        for (int d = g->win.rank - 1; d >= 0; d--) {
+            at[2 + d] = rest % g->out[d];
+            rest /= g->out[d];
+        }
+        float *y = run->y.data + image * run->y.image + px * run->y_ld + channel;
+        body_run_tile(run->after.body, at, y, run->y_ld, y, run->y_ld, pixels, n);
+    }
+}

@@ -67,18 +67,18 @@ typedef struct ConvPanels {
     int64_t last;          /* floats of the last panel's row */
     int64_t group, floats; /* from group to group, and in all */
 } ConvPanels;
-void conv_panels(const ConvGeom *g, ConvPanels *p);
+void conv_panels(const ConvGeom *g, int64_t taps, ConvPanels *p);
 static inline int64_t panel_width(const ConvPanels *p, int64_t panel) { return panel == p->n - 1 ? p->last : p->full; }
-/* Any reading of [M, C / group, ...]. `pool` NULL: on this thread. */
-void conv_pack(const ConvGeom *g, const ConvPanels *p, const Tensor *w, float *dst, Pool *pool);
+/* Any reading of [M, C / group, ...], or of [C, M / group, ...]. `pool` NULL: on this thread. */
+void conv_pack(const ConvGeom *g, const ConvPanels *p, const Tensor *w, bool c_first, float *dst, Pool *pool);
 
 /* ---- running (conv_direct.c ...) ----------------------------------------------------------------------------- */
 
 /* What follows the sums. */
 typedef struct ConvEpilogue {
     const float *bias; /* of all channels and as many zeros as a panel may be longer; NULL: none */
-    const float *residual;
-    int64_t residual_image, residual_ld; /* from image to image and from pixel to pixel */
+    ConvData residual; /* with data NULL: none */
+    int64_t residual_ld;
     float lo, hi;
     const BodyMap *body; /* run on what the above has made; NULL: there is none */
 } ConvEpilogue;
@@ -87,8 +87,14 @@ typedef struct ConvRunArgs {
     const ConvGeom *g;
     ConvData x, y;
     int64_t y_ld;
+    bool y_apart; /* only the last dimension's pixels of y and of the residual follow each other at one distance */
+    /* Which tap of the weights each tap is, and how many the weights have; NULL: they are the same. */
+    const int32_t *taps;
+    int64_t n_taps;
     ConvEpilogue after;
 } ConvRunArgs;
+/* The body on pixels [first, end) of an image and channels [channel, channel + n) of y. */
+void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
 
 /* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. Its weights are as

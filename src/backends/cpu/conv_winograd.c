@@ -64,11 +64,7 @@ static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {
 static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, -6 * S4),
                                 AT(2 * S, 24 * S4), AT(-2 * S, 24 * S4), {0, 0, 1}};
 
-static void winograd_panels(const ConvGeom *g, int out, ConvPanels *p) {
-    ConvGeom points = *g;
-    points.taps = (out + 2) * (out + 2);
-    conv_panels(&points, p);
-}
+static void winograd_panels(const ConvGeom *g, int out, ConvPanels *p) { conv_panels(g, (out + 2) * (out + 2), p); }
 
 int64_t winograd_floats(const ConvGeom *g, int out) {
     ConvPanels p;
@@ -169,8 +165,9 @@ static bool transform_sums(const Winograd *w, int64_t block, int64_t panel, cons
     int64_t channel = panel * w->panels.full, pixel = at.row * g->out[1] + at.col;
     ConvFinish finish = {.lo = after->lo, .hi = after->hi, .residual_ld = after->residual_ld};
     if (after->bias) finish.bias = after->bias + channel;
-    if (after->residual)
-        finish.residual = after->residual + at.image * after->residual_image + pixel * after->residual_ld + channel;
+    if (after->residual.data)
+        finish.residual = after->residual.data + at.image * after->residual.image + pixel * after->residual_ld +
+                          channel;
     WinogradOut out = {.m = m,
                        .m_step = w->m_step,
                        .channels = min_i64(panel_width(&w->panels, panel), g->m - channel),
@@ -194,9 +191,8 @@ static void run_body(const Winograd *w, int64_t first, int64_t end, int64_t pane
         Corner at = corner_of(w, block);
         int64_t pixels = min_i64(n * w->out, g->out[1] - at.col), last = min_i64(at.row + w->out, g->out[0]);
         for (int64_t row = at.row; row < last; row++) {
-            int64_t index[TN_MAX_RANK] = {at.image, channel, row, at.col};
-            float *y = run->y.data + at.image * run->y.image + (row * g->out[1] + at.col) * run->y_ld + channel;
-            body_run_tile(run->after.body, index, y, run->y_ld, y, run->y_ld, pixels, cols);
+            int64_t pixel = row * g->out[1] + at.col;
+            conv_body(run, at.image, pixel, pixel + pixels, channel, cols);
         }
     }
 }

@@ -89,7 +89,7 @@ static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise", "co
 
 static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
     ConvPanels p;
-    conv_panels(g, &p);
+    conv_panels(g, g->taps, &p);
     int64_t floats = way == WAY_DIRECT      ? p.floats
                      : way == WAY_DEPTHWISE ? g->taps * depthwise_room(g->group)
                                             : winograd_floats(g, way == WAY_WINOGRAD4 ? 4 : 2);
@@ -106,9 +106,9 @@ typedef struct PackRequest {
 static tn_status pack(void *arg, void *dst) {
     const PackRequest *r = arg;
     ConvPanels p;
-    conv_panels(r->g, &p);
+    conv_panels(r->g, r->g->taps, &p);
     if (r->way == WAY_DEPTHWISE) depthwise_pack(r->g, r->w, dst);
-    else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, dst, r->pool);
+    else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, false, dst, r->pool);
     else winograd_pack(r->g, r->way == WAY_WINOGRAD4 ? 4 : 2, r->w, dst);
     return TN_OK;
 }
@@ -181,11 +181,7 @@ static tn_status find_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGe
     int64_t channels = g->group * g->m;
     if (bias) TRY(conv_vector(c, bias, channels, channels + 64, &e->bias));
     if (!residual) return TN_OK;
-    ConvData data;
-    TRY(conv_like_output(c, residual, &data, &e->residual_ld));
-    e->residual = data.data;
-    e->residual_image = data.image;
-    return TN_OK;
+    return conv_like_output(c, residual, &e->residual, &e->residual_ld);
 }
 
 static tn_status pack_now(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way way, const float **out) {
