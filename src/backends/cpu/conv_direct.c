@@ -210,8 +210,8 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 static tn_status find_taps(KernelCtx *c, Direct *d) {
     const ConvGeom *g = d->run->g;
     int rank = g->win.rank;
-    d->offset = arena_array(c->scratch, int64_t, (size_t)g->taps);
-    d->at = arena_array(c->scratch, int32_t, (size_t)(g->taps * rank));
+    d->offset = arena_array(c->scratch, int64_t, (size_t)g->taps + 1);
+    d->at = arena_array(c->scratch, int32_t, (size_t)(g->taps * rank) + 1);
     d->zeros = arena_array(c->scratch, float, (size_t)g->c + 16);
     if (!d->offset || !d->at || !d->zeros) return TN_OUT_OF_MEMORY;
     int64_t tap[CONV_DIMS] = {0};

@@ -72,6 +72,25 @@ static inline int64_t panel_width(const ConvPanels *p, int64_t panel) { return p
 /* Any reading of [M, C / group, ...], or of [C, M / group, ...]. `pool` NULL: on this thread. */
 void conv_pack(const ConvGeom *g, const ConvPanels *p, const Tensor *w, bool c_first, float *dst, Pool *pool);
 
+/* ---- nodes (conv_node.c) ------------------------------------------------------------------------------------- */
+
+typedef struct ConvPrepared {
+    Heavy heavy;
+    Arena arena;          /* of the body */
+    Body *body;           /* NULL: none */
+    const Packed *packed; /* weights; NULL: they are packed when it runs */
+    int way;              /* that they are packed for, as the kernel has it */
+    bool wants_weights;   /* the operand too */
+} ConvPrepared;
+
+/* Operand i of the heavy node; NULL: absent. */
+const Tensor *conv_operand(const Heavy *h, const Tensor *const *in, int i);
+uint32_t conv_strided(const Node *node); /* all of them */
+/* Makes a ConvPrepared. `pack` is asked to set `packed`, where weights are dense constants: sizes then say how they lie. */
+typedef tn_status (*ConvPackFn)(const KernelQuery *q, Context *context, ConvPrepared *p);
+tn_status conv_prepare(const KernelQuery *q, Context *context, bool (*is_heavy)(const Node *node), ConvPackFn pack,
+                       Prepared *out);
+
 /* ---- running (conv_direct.c ...) ----------------------------------------------------------------------------- */
 
 /* What follows the sums. */
@@ -93,6 +112,9 @@ typedef struct ConvRunArgs {
     int64_t n_taps;
     ConvEpilogue after;
 } ConvRunArgs;
+/* What follows the sums, as far as registers can hold it; the rest is the body's. lo and hi are the op's own clip. */
+tn_status conv_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, float lo, float hi, BodyMap *map,
+                        ConvEpilogue *e);
 /* The body on pixels [first, end) of an image and channels [channel, channel + n) of y. */
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);

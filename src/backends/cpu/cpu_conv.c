@@ -30,10 +30,6 @@ static bool fuses(const Node *inner) {
     return x && is_conv(inner) && x->type->kind == TYPE_TENSOR && x->type->dtype == TN_F32;
 }
 
-static const Tensor *operand(const Heavy *h, const Tensor *const *in, int i) {
-    return h->constant[i] ? h->constant[i] : h->in[i] >= 0 ? in[h->in[i]] : NULL;
-}
-
 /* What lies behind must not make more of it, as by adding something larger. */
 static bool result_is_whole(const Node *node, const Tensor *x, const Tensor *w, const Tensor *y) {
     ConvGeom g;
@@ -47,14 +43,9 @@ static bool result_is_whole(const Node *node, const Tensor *x, const Tensor *w, 
 static bool matches(const KernelQuery *q) {
     Heavy h;
     if (q->n_out != 1 || q->out[0].dtype != TN_F32 || !heavy_open(q->node, is_conv, &h)) return false;
-    const Tensor *x = operand(&h, q->in, 0), *w = operand(&h, q->in, 1);
+    const Tensor *x = conv_operand(&h, q->in, 0), *w = conv_operand(&h, q->in, 1);
     if (!x || !w || x->dtype != TN_F32 || w->dtype != TN_F32 || x->rank < 3 || w->rank != x->rank) return false;
     return !h.fused || result_is_whole(h.node, x, w, &q->out[0]);
-}
-
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
 }
 
 /* ---- preparing ----------------------------------------------------------------------------------------------- */
@@ -66,23 +57,6 @@ static Way way_of(const ConvGeom *g, bool constant) {
     if (depthwise_takes(g)) return WAY_DEPTHWISE;
     int out = constant ? winograd_out(g) : 0;
     return out == 4 ? WAY_WINOGRAD4 : out == 2 ? WAY_WINOGRAD2 : WAY_DIRECT;
-}
-
-typedef struct ConvPrepared {
-    Heavy heavy;
-    Arena arena;          /* of the body */
-    Body *body;           /* NULL: none */
-    const Packed *packed; /* weights; NULL: they are packed when it runs */
-    Way way;              /* that they are packed for */
-} ConvPrepared;
-
-static void release(Prepared *prepared, const Allocator *allocator) {
-    ConvPrepared *p = prepared->data;
-    if (!p) return;
-    packed_put(p->packed);
-    arena_free(&p->arena);
-    mem_free(allocator, p, sizeof *p);
-    *prepared = (Prepared){0};
 }
 
 static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise", "conv_winograd2", "conv_winograd4"};
@@ -125,64 +99,20 @@ static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tens
     return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, NULL}, &p->packed);
 }
 
-/* Whether only the convolution reads that operand, and that as its weights. */
-static bool weights_alone(const Node *node, const Heavy *h) {
-    for (int i = 0; i < OP_MAX_INPUTS; i++)
-        if (i != 1 && h->in[i] == h->in[1]) return false;
-    return !h->fused || value_has_one_use(attr_graph(node, "body")->inputs.data[h->in[1]]);
-}
-
-static tn_status fill_prepared(const KernelQuery *q, Context *context, ConvPrepared *p) {
-    heavy_open(q->node, is_conv, &p->heavy);
-    if (p->heavy.fused) TRY(body_compile(q->node, p->heavy.node, &p->arena, &p->body));
-    const Tensor *x = operand(&p->heavy, q->in, 0), *w = operand(&p->heavy, q->in, 1);
-    if (!w->data || !tensor_is_dense(w)) return TN_OK;
+static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepared *p) {
+    const Tensor *x = conv_operand(&p->heavy, q->in, 0), *w = conv_operand(&p->heavy, q->in, 1);
     ConvGeom g;
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
-    return prepare_weights(context, &g, w, p);
-}
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    ConvPrepared *p = mem_alloc(&context->allocator, sizeof *p, alignof(ConvPrepared));
-    if (!p) return TN_OUT_OF_MEMORY;
-    arena_init(&p->arena, &context->allocator);
-    *out = (Prepared){.data = p, .size = sizeof *p, .release = release};
-    tn_status status = fill_prepared(q, context, p);
-    if (status != TN_OK) {
-        release(out, &context->allocator);
-        return status;
-    }
-    /* Winograd's algorithm may want them again: see run_way. */
-    bool done = p->packed && (p->way == WAY_DIRECT || p->way == WAY_DEPTHWISE);
-    int at = p->heavy.in[1];
-    if (done && at >= 0 && at < 32 && weights_alone(q->node, &p->heavy)) out->replaces = 1u << at;
+    TRY(prepare_weights(context, &g, w, p));
+    p->wants_weights = p->way == WAY_WINOGRAD2 || p->way == WAY_WINOGRAD4; /* see run_way */
     return TN_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
-
-/* What follows the sums, as far as registers can hold it; the rest is the body's. */
-static tn_status find_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, BodyMap *map, ConvEpilogue *e) {
-    const Heavy *h = &p->heavy;
-    const Tensor *bias = operand(h, c->in, 2), *residual = operand(h, c->in, 3);
-    *e = (ConvEpilogue){.lo = -INFINITY, .hi = INFINITY};
-    read_activation(h->node, &e->lo, &e->hi);
-    BodyShort s;
-    KernelQuery q = {.node = c->node, .n_in = c->n_in, .n_out = c->n_out, .in = c->in, .out = c->out};
-    bool plain = !residual && e->lo == -INFINITY && e->hi == INFINITY;
-    if (p->body && plain && body_as_short(p->body, &q, 1, &s) && (s.bias < 0 || !bias)) {
-        if (s.bias >= 0) bias = c->in[s.bias];
-        if (s.residual >= 0) residual = c->in[s.residual];
-        e->lo = s.lo, e->hi = s.hi;
-    } else if (p->body) {
-        TRY(body_map(p->body, c, 2, g->win.rank, 1, map));
-        e->body = map;
-    }
-    int64_t channels = g->group * g->m;
-    if (bias) TRY(conv_vector(c, bias, channels, channels + 64, &e->bias));
-    if (!residual) return TN_OK;
-    return conv_like_output(c, residual, &e->residual, &e->residual_ld);
+static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
+    return conv_prepare(q, context, is_conv, pack_constant, out);
 }
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
 
 static tn_status pack_now(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way way, const float **out) {
     size_t bytes;
@@ -190,11 +120,11 @@ static tn_status pack_now(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g
     float *dst = arena_raw(c->scratch, bytes + 64, 64);
     if (!dst) return TN_OUT_OF_MEMORY;
     *out = dst;
-    return pack(&(PackRequest){g, operand(&p->heavy, c->in, 1), way, c->pool}, dst);
+    return pack(&(PackRequest){g, conv_operand(&p->heavy, c->in, 1), way, c->pool}, dst);
 }
 
 static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
-    Way way = p->packed ? p->way : way_of(run->g, false);
+    Way way = p->packed ? (Way)p->way : way_of(run->g, false);
     const float *weights = p->packed ? p->packed->data : NULL;
     if (!weights) TRY(pack_now(c, p, run->g, way, &weights));
     if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
@@ -208,15 +138,17 @@ static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs 
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const ConvPrepared *p = prepared->data;
-    const Tensor *x = operand(&p->heavy, c->in, 0), *w = operand(&p->heavy, c->in, 1), *y = &c->out[0];
+    const Tensor *x = conv_operand(&p->heavy, c->in, 0), *w = conv_operand(&p->heavy, c->in, 1), *y = &c->out[0];
     ConvGeom g;
     BodyMap map;
+    float lo, hi;
     ConvRunArgs run = {.g = &g};
     if (tensor_count(y) == 0) return TN_OK;
     conv_geom(p->heavy.node, x, w, y, &g);
     TRY(conv_input(c, x, &g, g.c * g.group <= 8 && g.taps > 1, &run.x));
     TRY(conv_output(c, y, &run.y, &run.y_ld));
-    TRY(find_epilogue(c, p, &g, &map, &run.after));
+    read_activation(p->heavy.node, &lo, &hi);
+    TRY(conv_epilogue(c, p, &g, lo, hi, &map, &run.after));
     TRY(run_way(c, p, &run));
     return conv_output_done(c, y, &run.y);
 }
@@ -229,7 +161,7 @@ const KernelDesc kernel_cpu_conv = {
     .match = matches,
     .fuses = fuses,
     .order = order_channels_last,
-    .strided = strided,
+    .strided = conv_strided,
     .pack_format = "conv",
     .prepare = prepare,
     .launch = launch,
