@@ -11,7 +11,7 @@
 
 typedef enum CellKind { CELL_LSTM, CELL_GRU, CELL_RNN } CellKind;
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENS, IN_H, IN_C, IN_P };
-enum { BLOCK = 12 /* sequences that a thread takes at once */, MOST_OUT = 3 };
+enum { FEWEST = 4 /* sequences of a block */, MOST_OUT = 3 };
 
 /* ---- what it takes -------------------------------------------------------------------------------------------------- */
 
@@ -170,7 +170,9 @@ static tn_status read_layer(KernelCtx *c, Layer *l) {
     l->steps = x->dims[l->batch_first], l->batch = x->dims[!l->batch_first], l->input = x->dims[2];
     l->hidden = c->in[IN_R]->dims[2];
     l->gates = l->hidden * gates_of(l->kind);
-    l->blocks = (l->batch + BLOCK - 1) / BLOCK;
+    /* How sequences are cut decides no answer: a product's element is the same sum in every tile. */
+    int64_t shares = (pool_threads(c->pool) + l->directions - 1) / l->directions;
+    l->blocks = max_i64(1, min_i64(shares, l->batch / FEWEST));
     if (l->directions * l->blocks == 1) l->pool = c->pool;
     TRY(dense_f32(c, IN_X, &l->x));
     if (kernel_has_input(c, IN_B)) TRY(dense_f32(c, IN_B, &l->bias));
@@ -371,8 +373,9 @@ static void run_step(const Block *k, int64_t step) {
 static void run_blocks(void *arg, int64_t begin, int64_t end) {
     const Layer *l = arg;
     for (int64_t i = begin; i < end; i++) {
-        Block k = {.l = l, .d = (int)(i / l->blocks), .begin = i % l->blocks * BLOCK};
-        k.end = min_i64(k.begin + BLOCK, l->batch);
+        int64_t block = i % l->blocks;
+        Block k = {.l = l, .d = (int)(i / l->blocks), .begin = l->batch * block / l->blocks};
+        k.end = l->batch * (block + 1) / l->blocks;
         k.backward = l->backward || k.d == 1;
         int64_t row = k.d * l->batch + k.begin;
         k.from_h = l->from_h + row * l->gates, k.state = l->state + row * l->hidden;
@@ -397,7 +400,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     TRY(find_weights(c, prepared ? prepared->data : NULL, IN_R, &l.r));
     TRY(take_scratch(c, &l));
     TRY(multiply_input(c, &l));
-    double cost = 0.02 * (double)l.steps * (double)min_i64(l.batch, BLOCK) * (double)l.gates * (double)l.hidden;
+    double cost = 0.02 * (double)l.steps * (double)l.batch / (double)l.blocks * (double)l.gates * (double)l.hidden;
     return kernel_parallel(c, l.directions * l.blocks, cost, run_blocks, &l);
 }
 
