@@ -4,6 +4,7 @@
    queries, as when a decoder adds one token, vectors run along the elements of a head. */
 #include "backends/cpu/attention_int.h"
 #include "backends/cpu/kernels/math_int.h"
+#include "backends/cpu/kernels/shuffle_int.h"
 
 #if defined(__AVX512F__) || defined(__aarch64__)
 enum { ROWS = 6, COLS = 4 }; /* a tile of sums: 24 of 32 registers */
@@ -13,17 +14,6 @@ enum { ROWS = 6, COLS = 2 }; /* 12 of 16 */
 enum { LANES = COLS * VF, KEYS = ATTN_KEYS };
 
 /* ---- vectors ------------------------------------------------------------------------------------------------------ */
-
-#if TENON_VEC_BYTES == 64
-#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif TENON_VEC_BYTES == 32
-#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define LOW_HALVES 0, 4, 1, 5
-#define HIGH_HALVES 2, 6, 3, 7
-#endif
 
 /* Rows to columns: each step interleaves the first half of the rows with the second. */
 INLINE void turn(vf x[VF]) {
@@ -36,17 +26,6 @@ INLINE void turn(vf x[VF]) {
         for (int i = 0; i < VF; i++) x[i] = y[i];
     }
 }
-
-#if TENON_VEC_BYTES == 64
-#define EVENS 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODDS 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#elif TENON_VEC_BYTES == 32
-#define EVENS 0, 2, 4, 6, 8, 10, 12, 14
-#define ODDS 1, 3, 5, 7, 9, 11, 13, 15
-#else
-#define EVENS 0, 2, 4, 6
-#define ODDS 1, 3, 5, 7
-#endif
 
 /* The sum of each of VF vectors: neighbours are added until one is left of each. */
 INLINE vf sum_each(vf x[VF]) {
