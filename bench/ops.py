@@ -5,11 +5,12 @@
     bench/ops.py
     bench/ops.py --threads 2 --only conv3x3
 
-Each op is a model of one node, run by both engines in one process, in turns. The machine's limits are measured between
-them: multiply-adds in registers, and a copy of as many bytes as the op reads and writes.
+Each op is a model of one node, run by both engines in one process, in turns. The machine's limits are measured around
+them: multiply-adds in registers, reads and copies of as many bytes as the op has.
 
-    least us   the shortest run, from the call to the return, conversions of layouts at both ends included
-    op us      the shortest time of the instructions that compute, without what only moves data
+    least us   the shortest run, from the call to the return, conversions of layouts at both ends included; with one thread the
+               thread's own time, without what the processor did for others meanwhile
+    op us      the same of the instructions that compute, without what only moves data
     limit      the time that the machine needs at least: for the multiply-adds, or (mem) for the bytes
     %          the limit as part of `op us`; more than 100 where a kernel needs fewer operations than the op's definition
     ort us, x  onnxruntime's shortest run, and `least us` as a multiple of it
@@ -43,8 +44,11 @@ class Op:
     flops: float = 0
     attributes: dict = field(default_factory=dict)
 
-    def bytes(self):
-        return 4 * sum(math.prod(shape) for shape in [*self.inputs, *self.weights, self.output])
+    def read(self):
+        return 4 * sum(math.prod(shape) for shape in [*self.inputs, *self.weights])
+
+    def written(self):
+        return 4 * math.prod(self.output)
 
     def model(self):
         random = np.random.default_rng(1)
@@ -180,6 +184,7 @@ class Timer:
 
     def __init__(self, calls, threads):
         self.calls, self.times = calls, {name: [] for name in calls}
+        self.clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
         self.pause = 0.003 if threads > 1 else 0
         for call in calls.values():
             call()
@@ -188,9 +193,9 @@ class Timer:
         for name, call in self.calls.items():
             time.sleep(self.pause)
             for _ in range(IN_A_ROW):
-                start = time.perf_counter_ns()
+                start = self.clock()
                 call()
-                self.times[name].append(time.perf_counter_ns() - start)
+                self.times[name].append(self.clock() - start)
                 if self.times[name][-1] > LONG_NS:
                     break
 
@@ -199,13 +204,33 @@ class Timer:
 
 
 def instruction_us(rows):
-    """Nanoseconds of what computes; of all when nothing does."""
+    """Time of what computes; of all when nothing does."""
     works = [r for r in rows if r["kernel"] not in ("raster", "view", "virtual", "folded")]
     return 1e-3 * sum(r["nanoseconds"] for r in works or rows)
 
 
+class Profiled:
+    """Runs under the profile, and the time in them of the instructions that compute."""
+
+    def __init__(self, session, run, threads):
+        self.session, self.run, self.threads = session, run, threads
+        self.computing, self.rest, self.own = [], [], []
+
+    def __call__(self):
+        start, own = time.perf_counter_ns(), time.thread_time_ns()
+        self.run()
+        wall, own = 1e-3 * (time.perf_counter_ns() - start), 1e-3 * (time.thread_time_ns() - own)
+        self.computing.append(instruction_us(self.session.instructions()))
+        self.rest.append(wall - self.computing[-1])
+        self.own.append(own)
+
+    def least_us(self):
+        """With one thread from its own time, less the shortest time of the rest."""
+        return min(self.own) - min(self.rest) if self.threads == 1 else min(self.computing)
+
+
 def better(a, b):
-    return {key: max(a[key], b[key]) for key in ("flops", "copy")}
+    return {key: max(a[key], b[key]) for key in ("flops", "read", "copy")}
 
 
 def measure(op, threads, seconds, tenonrt, with_ort):
@@ -217,17 +242,17 @@ def measure(op, threads, seconds, tenonrt, with_ort):
     calls = {"tenon": bound_call(tenonrt.InferenceSession(model, threads=threads), arrays, results["tenon"])}
     if with_ort:
         calls["ort"] = bound_call(ort_session(model, threads), arrays, results["ort"])
-    profiled, within = profiled_session(tenonrt, model, threads), []
-    run_profiled = bound_call(profiled, arrays, results["profiled"])
-    calls["profiled"] = lambda: (run_profiled(), within.append(instruction_us(profiled.instructions())))
-    peak = tenonrt.measure_peak(threads, op.bytes())
+    session = profiled_session(tenonrt, model, threads)
+    calls["profiled"] = profiled = Profiled(session, bound_call(session, arrays, results["profiled"]), threads)
+    peak = tenonrt.measure_peak(threads, op.read() + op.written())
     timer, end = Timer(calls, threads), time.perf_counter() + seconds
-    while len(within) < 5 or time.perf_counter() < end:
+    while len(profiled.own) < 5 or time.perf_counter() < end:
         timer.turn()
-    peak = better(peak, tenonrt.measure_peak(threads, op.bytes()))
-    row = {"op": op.name, "threads": threads, "least_us": timer.least_us("tenon"), "op_us": min(within),
-           "kernels": [r["kernel"] for r in profiled.instructions() if r["kernel"] not in ("view", "virtual", "folded")],
-           "ort_us": timer.least_us("ort"), "flops": op.flops, "bytes": op.bytes(), "peak": peak}  # fmt: skip
+    peak = better(peak, tenonrt.measure_peak(threads, op.read() + op.written()))
+    row = {"op": op.name, "threads": threads, "least_us": timer.least_us("tenon"), "op_us": profiled.least_us(),
+           "kernels": [r["kernel"] for r in session.instructions() if r["kernel"] not in ("view", "virtual", "folded")],
+           "ort_us": timer.least_us("ort"), "flops": op.flops, "read": op.read(), "written": op.written(),
+           "peak": peak}  # fmt: skip
     if with_ort:
         scale = float(np.max(np.abs(results["ort"]))) or 1.0
         row["differs"] = float(np.max(np.abs(results["tenon"] - results["ort"]))) / scale
@@ -235,7 +260,10 @@ def measure(op, threads, seconds, tenonrt, with_ort):
 
 
 def add_limit(row):
-    multiply, move = 1e6 * row["flops"] / row["peak"]["flops"], 1e6 * row["bytes"] / row["peak"]["copy"]
+    """Writing takes what a copy takes longer than reading."""
+    peak = row["peak"]
+    write = max(2 / peak["copy"] - 1 / peak["read"], 0)
+    multiply, move = 1e6 * row["flops"] / peak["flops"], 1e6 * (row["read"] / peak["read"] + row["written"] * write)
     row["limit_us"], row["bound"] = max((multiply, "fma"), (move, "mem"))
     row["of_limit"] = row["limit_us"] / row["op_us"] if row["op_us"] > 0 else None
     row["ratio"] = row["least_us"] / row["ort_us"] if row["ort_us"] else None
@@ -255,7 +283,7 @@ def print_row(row):
     ort = f"{row['ort_us']:11.1f}{row['ratio']:8.2f}" if row["ort_us"] else f"{'-':>11}{'-':>8}"
     wrong = "" if row.get("differs", 0) < 1e-3 else f"  DIFFERS by {row['differs']:.1e}"
     print(f"{row['op'][:34]:34} {row['threads']}{row['least_us']:11.1f}{row['op_us']:11.1f}{row['limit_us']:10.2f} {row['bound']}"
-          f"{100 * row['of_limit']:5.0f}{gflops:>9}{1e-3 * row['bytes'] / row['op_us']:7.1f}{ort}"
+          f"{100 * row['of_limit']:5.0f}{gflops:>9}{1e-3 * (row['read'] + row['written']) / row['op_us']:7.1f}{ort}"
           f"  {' '.join(row['kernels'])}{wrong}", flush=True)  # fmt: skip
 
 
@@ -265,11 +293,11 @@ def print_summary(rows):
         for bound, what in (("fma", "multiply-adds"), ("mem", "bytes")):
             parts = [r["of_limit"] for r in rows if r["threads"] == threads and r["bound"] == bound and r["of_limit"]]
             if parts:
-                print(f"{threads} thread{'s'[: threads - 1]}: {len(parts)} ops bound by {what} reach {statistics.geometric_mean(parts):.0%} "
-                      f"of the limit, the worst {min(parts):.0%}")  # fmt: skip
+                mean = statistics.geometric_mean(parts)
+                print(f"{threads}T: {len(parts)} ops bound by {what} reach {mean:.0%} of the limit, the worst {min(parts):.0%}")
         if ratios:
-            print(f"{threads} thread{'s'[: threads - 1]}: {statistics.geometric_mean(ratios):.2f} times onnxruntime's time over {len(ratios)} "
-                  f"ops, the worst {max(ratios):.2f}")  # fmt: skip
+            mean = statistics.geometric_mean(ratios)
+            print(f"{threads}T: {mean:.2f} times onnxruntime's time over {len(ratios)} ops, the worst {max(ratios):.2f}")
 
 
 def main():

@@ -10,7 +10,8 @@ machine does falls on all of them. Inputs are a test_data_set_0 beside the model
 
     first ms   from opening the model's file to the end of the first run; importing the library is not counted
     mem MB     what is resident at most until then, beyond what was before the import: libraries, weights, activations
-    median ms  of the runs in all blocks; min ms the least of them
+    median ms  of the runs in all blocks; min ms the least of them; cpu ms the median of the processor's time for a run, of all
+               threads, which other work on the machine does not lengthen
     x          each of the three as a multiple of the best of the other engines; of /ort, of onnxruntime
     differs    largest difference from onnxruntime without optimisations, relative to the output's largest value; `int`: integer
                outputs (indices of boxes, say) are not the same
@@ -35,7 +36,7 @@ DTYPES = {
     "tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int64)": np.int64,
     "tensor(int32)": np.int32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8, "tensor(bool)": np.bool_,
 }  # fmt: skip
-MEASURES = {"first_ms": "first answer", "mem_mb": "memory", "median_ms": "median", "min_ms": "least"}
+MEASURES = {"first_ms": "first answer", "mem_mb": "memory", "median_ms": "median", "min_ms": "least", "cpu_ms": "processor"}
 
 
 # ---- models and their inputs ----
@@ -157,9 +158,9 @@ def run_block(engine, feeds, seconds):
             break
     times, end = [], time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         engine.run(feeds)
-        times.append(1e3 * (time.perf_counter() - start))
+        times.append((1e3 * (time.perf_counter() - start), 1e3 * (time.process_time() - cpu)))
     return times
 
 
@@ -211,7 +212,8 @@ class Worker:
     def end(self):
         if "error" not in self.row:
             self.pipe.send(None)
-            self.row.update(median_ms=statistics.median(self.times), min_ms=min(self.times), runs=len(self.times))
+            wall, cpu = zip(*self.times)
+            self.row.update(median_ms=statistics.median(wall), min_ms=min(wall), cpu_ms=statistics.median(cpu), runs=len(wall))
         self.process.join()
         return self.row
 
@@ -249,7 +251,7 @@ def times_text(value):
 
 def print_heading():
     print(f"{'model':26} T {'engine':9}{'first ms':>10}{'x':>7}{'/ort':>7}{'mem MB':>8}{'x':>6}{'median ms':>11}{'x':>7}"
-          f"{'min ms':>10}{'x':>7}{'differs':>10}", flush=True)  # fmt: skip
+          f"{'min ms':>10}{'x':>7}{'cpu ms':>10}{'x':>7}{'differs':>10}", flush=True)  # fmt: skip
 
 
 def print_row(row):
@@ -257,9 +259,9 @@ def print_row(row):
     if "error" in row:
         print(f"{start}  {row['error']}", flush=True)
         return
-    first, memory, median, least = (times_text(row[key + "_x"]) for key in MEASURES)
+    first, memory, median, least, cpu = (times_text(row[key + "_x"]) for key in MEASURES)
     print(f"{start}{row['first_ms']:10.1f}{first:>7}{times_text(row['first_ms_of_ort']):>7}{row['mem_mb']:8.0f}{memory:>6}"
-          f"{row['median_ms']:11.3f}{median:>7}{row['min_ms']:10.3f}{least:>7}{row['diff']:10.1e}"
+          f"{row['median_ms']:11.3f}{median:>7}{row['min_ms']:10.3f}{least:>7}{row['cpu_ms']:10.3f}{cpu:>7}{row['diff']:10.1e}"
           f"{'' if row['same_integers'] else ' int'}", flush=True)  # fmt: skip
 
 

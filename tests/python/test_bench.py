@@ -57,7 +57,7 @@ class Ops(unittest.TestCase):
     def test_shapes(self):
         self.assertEqual(len({op.name for op in ops.OPS}), len(ops.OPS))
         for op in ops.OPS:
-            if op.bytes() > LARGE:
+            if op.read() > LARGE:
                 continue
             model = onnx.load_from_string(op.model())
             del model.graph.output[0].type.tensor_type.shape.dim[:]
@@ -67,18 +67,19 @@ class Ops(unittest.TestCase):
 
     def test_work(self):
         gemm, conv = ops.matmul(3, 5, 7), ops.conv(8, 9, 16, 3, 2)
-        self.assertEqual((gemm.flops, gemm.bytes()), (2 * 3 * 5 * 7, 4 * (3 * 7 + 7 * 5 + 3 * 5)))
+        self.assertEqual((gemm.flops, gemm.read(), gemm.written()), (2 * 3 * 5 * 7, 4 * (3 * 7 + 7 * 5), 4 * 3 * 5))
         self.assertEqual(conv.output, (1, 16, 5, 5))
         self.assertEqual(conv.flops, 2 * 16 * 25 * 8 * 9)
         self.assertEqual(ops.conv(8, 9, 8, 3, 1, 8).flops, 2 * 8 * 81 * 9)
 
     def test_limit(self):
-        peak = {"flops": 1e9, "copy": 1e8}
-        row = {"flops": 2000, "bytes": 100, "peak": peak, "op_us": 4.0, "least_us": 6.0, "ort_us": 3.0}
+        peak = {"flops": 2e6, "read": 2**20, "copy": 2**19}  # so writing a byte takes three times what reading one takes
+        row = {"flops": 8, "read": 1, "written": 1, "peak": peak, "op_us": 8.0, "least_us": 6.0, "ort_us": 3.0}
         row = ops.add_limit(row)
-        self.assertEqual((row["limit_us"], row["bound"], row["of_limit"], row["ratio"]), (2.0, "fma", 0.5, 2.0))
+        self.assertEqual((row["limit_us"], row["bound"], row["of_limit"], row["ratio"]), (4.0, "fma", 0.5, 2.0))
         row = ops.add_limit({**row, "flops": 0, "ort_us": None})
-        self.assertEqual((row["limit_us"], row["bound"], row["of_limit"], row["ratio"]), (1.0, "mem", 0.25, None))
+        self.assertAlmostEqual(row["limit_us"], 4e6 / 2**20)
+        self.assertEqual((row["bound"], row["ratio"]), ("mem", None))
 
 
 class Peers(unittest.TestCase):

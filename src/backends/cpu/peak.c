@@ -9,11 +9,12 @@
 
 ISA_TABLE(PeakTable, peak_table);
 
-enum { TURNS = 10, ALIGN = 64 };
+enum { TURNS = 12, ALIGN = 64, BLOCK = 2 * PEAK_BLOCK /* so that halves are whole blocks */ };
 static const double TURN_NS = 2e6; /* long beside the time in which a thread wakes */
 
 typedef struct Lane {
     alignas(ALIGN) double best_ns;
+    int64_t at;   /* where in its share the next part begins */
     float result; /* so that no work is for nothing */
 } Lane;
 
@@ -22,8 +23,8 @@ typedef struct Measure {
     void (*part)(struct Measure *m, int64_t lane);
     int64_t n_lanes, repeats;
     Lane *lanes;
-    float *data; /* `share` floats for each lane, one share behind the other */
-    int64_t share;
+    float *data;          /* `share` floats for each lane, one share behind the other */
+    int64_t share, slice; /* a part goes over `slice` of them, `repeats` times; the next part over the next slice */
 } Measure;
 
 static double now_ns(void) {
@@ -39,15 +40,23 @@ static void part_multiply(Measure *m, int64_t lane) {
     m->lanes[lane].result += m->table->multiply(m->repeats, factors);
 }
 
-static void part_read(Measure *m, int64_t lane) {
-    for (int64_t i = 0; i < m->repeats; i++)
-        m->lanes[lane].result += m->table->read(m->data + lane * m->share, m->share);
+static float *next_slice(Measure *m, int64_t lane) {
+    Lane *l = &m->lanes[lane];
+    if (l->at + m->slice > m->share) l->at = 0;
+    float *slice = m->data + lane * m->share + l->at;
+    l->at += m->slice;
+    return slice;
 }
 
-/* The first half of the share goes to the second. */
+static void part_read(Measure *m, int64_t lane) {
+    const float *slice = next_slice(m, lane);
+    for (int64_t i = 0; i < m->repeats; i++) m->lanes[lane].result += m->table->read(slice, m->slice);
+}
+
+/* The first half of the slice goes to the second. */
 static void part_copy(Measure *m, int64_t lane) {
-    float *from = m->data + lane * m->share;
-    for (int64_t i = 0; i < m->repeats; i++) m->table->copy(from + m->share / 2, from, m->share / 2);
+    float *from = next_slice(m, lane);
+    for (int64_t i = 0; i < m->repeats; i++) m->table->copy(from + m->slice / 2, from, m->slice / 2);
 }
 
 /* ---- turns ----------------------------------------------------------------------------------------------------- */
@@ -67,36 +76,51 @@ static void run_turns(int turns, Measure *m, Pool *pool, int64_t n_lanes) {
     for (int64_t i = 0; i < n_lanes; i++) m->lanes[i].best_ns = fmax(m->lanes[i].best_ns, 1);
 }
 
-/* How often a second the lanes together do what one does in a part. How often that is in a turn is found with one lane. */
-static double rate(Measure *m, Pool *pool, void (*part)(Measure *, int64_t)) {
-    double sum = 0, t;
-    m->part = part;
+/* How much a part does, found with one lane: a turn's worth. Where one repeat is more than that, parts are slices; each finds
+   its slice as far away as all the others have left it. */
+static void fit_turn(Measure *m) {
+    double t;
+    m->slice = m->share;
     for (m->repeats = 1; run_turns(3, m, NULL, 1), (t = m->lanes[0].best_ns) < TURN_NS / 2;)
         m->repeats = (int64_t)((double)m->repeats * fmin(TURN_NS / t, 8)) + 1;
+    if (m->repeats == 1 && t > TURN_NS)
+        m->slice = max_i64((int64_t)((double)m->share * TURN_NS / t) / BLOCK, 1) * BLOCK;
+}
+
+/* How often a second the lanes together do what a part does once. */
+static double rate(Measure *m, Pool *pool, void (*part)(Measure *, int64_t)) {
+    double sum = 0;
+    m->part = part;
+    fit_turn(m);
     run_turns(TURNS, m, pool, m->n_lanes);
     for (int64_t i = 0; i < m->n_lanes; i++) sum += 1e9 * (double)m->repeats / m->lanes[i].best_ns;
     return sum;
+}
+
+/* Bytes of all lanes a second. */
+static double byte_rate(Measure *m, Pool *pool, void (*part)(Measure *, int64_t)) {
+    double parts = rate(m, pool, part);
+    return parts * (double)m->slice * sizeof(float);
 }
 
 /* More than the last cache, but no more than is worth the time that it takes. */
 static int64_t beyond_caches(void) { return max_i64(64 << 20, min_i64(4 * cpu_caches()->l3, 128 << 20)); }
 
 tn_status cpu_peak(const Allocator *allocator, Pool *pool, size_t bytes, CpuPeak *out) {
-    int64_t n = pool_threads(pool), block = 2 * PEAK_BLOCK; /* so that halves are whole blocks */
+    int64_t n = pool_threads(pool);
     if (bytes > INT64_MAX / 2) return fail_memory(bytes);
     int64_t floats = (bytes ? (int64_t)bytes : beyond_caches()) / (int64_t)sizeof(float);
-    Measure m = {.table = ISA_PICK(peak_table), .n_lanes = n, .share = max_i64(floats / n / block, 1) * block};
+    Measure m = {.table = ISA_PICK(peak_table), .n_lanes = n, .share = max_i64(floats / n / BLOCK, 1) * BLOCK};
     size_t lanes = (size_t)n * sizeof(Lane), data = (size_t)(m.share * n) * sizeof(float);
     m.lanes = mem_alloc(allocator, lanes + data, ALIGN);
     if (!m.lanes) return TN_OUT_OF_MEMORY;
     m.data = (float *)(m.lanes + n);
     for (int64_t i = 0; i < m.share * n; i++)
         m.data[i] = 1; /* what was never written is one page, read again and again */
-    double share = (double)m.share * sizeof(float);
     out->isa = cpu_level_name(cpu_level());
     out->flops = (double)m.table->flops_per_turn * rate(&m, pool, part_multiply);
-    out->read = share * rate(&m, pool, part_read);
-    out->copy = share * rate(&m, pool, part_copy);
+    out->read = byte_rate(&m, pool, part_read);
+    out->copy = byte_rate(&m, pool, part_copy);
     mem_free(allocator, m.lanes, lanes + data);
     return TN_OK;
 }
