@@ -83,6 +83,7 @@ json_t *plan_summary_json(const tn_session *session);
 /* All of a file, a NUL behind it; NULL with errno set. */
 char *read_file(const char *path, size_t *size);
 double seconds_now(void);
+double processor_seconds(void); /* that this process has had, all threads together */
 
 /* ---- the terminal (term.c, table.c) --------------------------------------------------------------------------- */
 

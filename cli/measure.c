@@ -130,6 +130,7 @@ int measure_runs(Measured *m, const MeasureOptions *o, const tn_run_options *run
     double ignored;
     int code = GO_ON;
     m->seconds = need(calloc(MOST_RUNS, sizeof *m->seconds));
+    m->processor = need(calloc(MOST_RUNS, sizeof *m->processor));
     for (int i = 0; i < o->warmup && code == GO_ON; i++) code = run_once(m, run, &ignored);
     double start = seconds_now();
     while (code == GO_ON && m->n_runs < MOST_RUNS) {
@@ -137,12 +138,14 @@ int measure_runs(Measured *m, const MeasureOptions *o, const tn_run_options *run
                                 : m->n_runs >= LEAST_RUNS && seconds_now() - start >= o->seconds;
         if (enough) break;
         progress("running", m->n_runs, o->repeat ? (size_t)o->repeat : 0);
+        double had = processor_seconds();
         code = run_once(m, run, &m->seconds[m->n_runs]);
-        m->n_runs++;
+        m->processor[m->n_runs++] = processor_seconds() - had;
         if (code == GO_ON && after) after(m, user);
     }
     progress_end();
     sort_values(m->seconds, m->n_runs);
+    sort_values(m->processor, m->n_runs);
     return code;
 }
 
@@ -150,6 +153,7 @@ void measure_end(Measured *m) {
     tensors_free(m->outputs, m->n_outputs);
     tensors_free(m->inputs, m->n_inputs);
     free(m->seconds);
+    free(m->processor);
     tn_session_release(m->session);
     tn_model_release(m->model);
     tn_context_release(m->context);

@@ -34,6 +34,7 @@ typedef struct Measured {
     tn_tensor **inputs, **outputs;
     double load, prepare, first; /* seconds: reading the model, making the session, the first run */
     double *seconds;             /* of the runs that were measured, sorted once they are done */
+    double *processor;           /* likewise, of all threads together: what other processes do does not count */
     int64_t added, peak;         /* bytes of memory after the first run, and at most until then; -1: not known */
 } Measured;
 

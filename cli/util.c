@@ -90,8 +90,12 @@ char *read_file(const char *path, size_t *size) {
     return NULL;
 }
 
-double seconds_now(void) {
+static double seconds_of(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double seconds_now(void) { return seconds_of(CLOCK_MONOTONIC); }
+
+double processor_seconds(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
