@@ -73,14 +73,27 @@ static int find_inputs(Measured *m, const InputOptions *o) {
     return code;
 }
 
+static char *given_type(const Measured *m, size_t i) {
+    return i < m->n_inputs && m->inputs[i] ? tensor_type_text(m->inputs[i]) : NULL;
+}
+
 char *measured_inputs(const Measured *m) {
-    char *text = format_text("%s", "");
-    for (size_t i = 0; i < m->n_inputs; i++) {
-        if (!m->inputs[i]) continue;
-        char *type = tensor_type_text(m->inputs[i]), *longer = format_text("%s%s%s", text, *text ? ", " : "", type);
-        free(text);
+    char *text = format_text("%s", ""), *type = NULL;
+    size_t times = 0;
+    for (size_t i = 0; i <= m->n_inputs; i++) {
+        char *next = given_type(m, i);
+        if (!next && i < m->n_inputs) continue;
+        if (type && (!next || strcmp(next, type) != 0)) {
+            char *many = times > 1 ? format_text(" (%zu times)", times) : format_text("%s", "");
+            char *longer = format_text("%s%s%s%s", text, *text ? ", " : "", type, many);
+            free(many);
+            free(text);
+            text = longer;
+            times = 0;
+        }
         free(type);
-        text = longer;
+        type = next;
+        times++;
     }
     return text;
 }

@@ -49,21 +49,23 @@ void measure_end(Measured *m);
 /* Of sorted values: the q-quantile, 0 to 1. */
 double quantile(const double *sorted, size_t n, double q);
 void sort_values(double *values, size_t n);
-/* The types of the inputs that were given, with commas between; to be freed. */
+/* The types of the inputs that were given, with commas between, neighbours that are alike once; to be freed. */
 char *measured_inputs(const Measured *m);
 
 /* ---- `tenon profile`: what profile.c gathers and profile_print.c shows ----------------------------------------- */
 
 typedef struct Line {
     tn_instruction_info info;
-    char *shapes;         /* of operands and results; to be freed */
-    char *refused;        /* kernels that were asked before and did not match; to be freed */
+    char *op;      /* "Conv"; "Conv+2" of a group that begins with a Conv, which two others follow; to be freed */
+    char *shapes;  /* of operands and results; to be freed */
+    char *refused; /* kernels that were asked before and did not match; to be freed */
     double least, median; /* nanoseconds */
 } Line;
 
-/* Sums over the lines of one op. */
+/* Sums over the lines of one op, or of groups that begin with it. */
 typedef struct OpSum {
     const char *op;
+    bool group;
     size_t n;
     double median, least, flops, bytes, moved;
 } OpSum;

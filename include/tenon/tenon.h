@@ -69,9 +69,9 @@ TN_API void tn_free_text(char *text);
 
 /* Zero means the default in each field. */
 typedef struct tn_context_options {
-    int threads;            /* 0: one for each processor; 1: everything on the calling thread. Without work they give their
+    int threads;       /* 0: one for each processor; 1: everything on the calling thread. Without work they give their
                                cores back after 100 us, or after as many as the environment's TENON_SPIN_US says */
-    void *pthreadpool;      /* a pthreadpool_t of the caller's, to be used instead; outlives the context */
+    void *pthreadpool; /* a pthreadpool_t of the caller's, to be used instead; outlives the context */
     tn_allocator allocator; /* alloc NULL: the C library's. Gets all memory but what the system libraries take */
     tn_log_fn log;          /* NULL: nothing is logged */
     void *log_user;
@@ -266,6 +266,8 @@ typedef struct tn_instruction_info {
     uint64_t
         moved_bytes; /* written without arithmetic: by rasters, by ops that only move data, as copies of operands */
     size_t n_operands, n_results; /* for tn_session_instruction_value */
+    const char *first_op;         /* of a tn.Fused the op of its first node, "Conv"; else `op` */
+    size_t n_nodes;               /* in a tn.Fused, constants not counted; else 1 */
 } tn_instruction_info;
 
 /* What a call-back around an op may answer. */

@@ -98,6 +98,19 @@ static bool is_planned(const Frame *f, size_t i) {
     return false;
 }
 
+static void look_inside(const Node *node, tn_instruction_info *info) {
+    info->first_op = node->op->name;
+    info->n_nodes = 1;
+    if (strcmp(node->op->name, "Fused") != 0 || !node->op->domain || strcmp(node->op->domain, "tn") != 0) return;
+    const Graph *body = attr_graph(node, "body");
+    size_t n = 0;
+    for (const Node *inner = body ? body->first : NULL; inner; inner = inner->next) {
+        if (node_result(inner, 0) && value_constant(node_result(inner, 0))) continue;
+        if (n++ == 0) info->first_op = inner->op->name;
+    }
+    info->n_nodes = n;
+}
+
 tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
     if (i >= session_program(s)->instrs.len)
@@ -110,6 +123,7 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
     info->n_operands = instr->n_in;
     info->n_results = instr->n_out;
+    look_inside(instr->node, info);
     if (!planned) return TN_OK;
     Traffic traffic = frame_traffic(f, i);
     info->flops = f->steps[i].flops;
