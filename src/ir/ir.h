@@ -410,6 +410,7 @@ tn_status model_clone(const Model *model, Model **out);
 typedef struct InferCtx InferCtx;   /* ops/op.h */
 typedef struct RegionCtx RegionCtx; /* ops/op.h */
 typedef struct KernelCtx KernelCtx; /* ops/op.h */
+typedef struct LowerCtx LowerCtx;   /* ops/op.h */
 
 /* Sets of element types, and of kinds that are no tensor. */
 typedef uint64_t TypeSet;
@@ -484,6 +485,10 @@ struct OpSchema {
     tn_status (*regions)(RegionCtx *c);
     /* Plain, obviously right, any strides of operands; results are dense. */
     tn_status (*reference)(KernelCtx *c);
+    /* Simpler nodes that give the same results: from types, attributes and constants alone. For ops that a target need not
+       have a kernel for; what is a plain expression stands in rules/lower.rules instead. May decline. */
+    tn_status (*lower)(LowerCtx *c);
+    const char *lowering; /* what they are, in a phrase */
     /* Floating-point operations of one run on concrete shapes, NULL: one for each result element. */
     double (*flops)(const Node *node, const Shape *in, const Shape *out);
 };

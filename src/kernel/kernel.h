@@ -8,7 +8,7 @@
 #include "ir/ir.h"
 
 /* Where a kernel runs and what it reads. */
-typedef enum Target { TARGET_ANY, TARGET_REFERENCE, TARGET_CPU } Target;
+typedef enum Target { TARGET_ANY, TARGET_REFERENCE, TARGET_CPU, TARGET_MINIMAL } Target;
 typedef struct Place {
     Target target;
     tn_dtype precision;   /* TN_UNDEFINED: any */
@@ -91,7 +91,7 @@ const char *target_name(Target target); /* "cpu" */
 /* Bits of targets, by name; 0 for one that has no kernels here. */
 uint32_t target_bit(const char *name);
 #define TARGETS_ALL UINT32_MAX
-/* The first that matches and is for one of these targets, or for any; TN_UNSUPPORTED when none does. */
+/* The first that matches and is for one of these targets, or for any; TN_UNSUPPORTED naming the op when none does. */
 tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out);
 /* Whether some kernel for tn.Fused takes the node in a body. */
 bool kernel_fuses(const Node *inner);

@@ -32,12 +32,14 @@ const KernelDesc *const *kernel_table(size_t *n) {
     return table->rows;
 }
 
+/* "tn.Loop"; without the domain where ONNX has no op of that name. */
 static bool is_named(const OpSchema *op, Str name) {
     size_t n = name.n; /* of the domain, with its dot */
     while (n > 0 && name.s[n - 1] != '.') n--;
-    Str domain = str_of(op->domain && strcmp(op->domain, "tn") != 0 ? op->domain : "");
-    return str_equal(str_of(op->name), (Str){name.s + n, name.n - n}) &&
-           str_equal(domain, (Str){name.s, n ? n - 1 : 0});
+    Str domain = str_of(op->domain ? op->domain : ""), plain = {name.s + n, name.n - n};
+    if (!str_equal(str_of(op->name), plain)) return false;
+    if (n == 0 && str_equal(domain, STR("tn"))) return !op_find((Str){NULL, 0}, plain);
+    return str_equal(domain, (Str){name.s, n ? n - 1 : 0});
 }
 
 bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op) {
@@ -51,7 +53,7 @@ bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op) {
 }
 
 tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out) {
-    targets |= 1u << TARGET_ANY | 1u << TARGET_REFERENCE; /* what ends every list */
+    targets |= 1u << TARGET_ANY;
     const KernelTable *table = table_now();
     for (size_t i = 0; i < table->n; i++) {
         const KernelDesc *k = q->kernel = table->rows[i];
@@ -71,7 +73,7 @@ bool kernel_fuses(const Node *inner) {
     return false;
 }
 
-static const char *const target_names[] = {"any", "reference", "cpu"};
+static const char *const target_names[] = {"any", "reference", "cpu", "minimal"};
 
 const char *target_name(Target target) { return target_names[target]; }
 

@@ -32,7 +32,7 @@
     const OpSchema op_##id = {                                                             \
         .name = #id,                                                                       \
         .summary = #id " (ONNX " #version "): " text,                                      \
-        .kind = OP_ATOMIC,                                                                 \
+        .kind = OP_COMPOSITE,                                                              \
         .flags = OP_ELEMENTWISE,                                                           \
         .inputs = {{"X", TS_FLOAT, 'T', 0}},                                               \
         .outputs = {{"Y", TS_FLOAT, 'T', 0}},                                              \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that normalise along chosen axes: Softmax, LogSoftmax, Hardmax (ONNX 13), LpNormalization (ONNX 22),
    MeanVarianceNormalization (ONNX 13). The first four work on lines along one axis and differ in what they do to it. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 static tn_status axis_infer(InferCtx *c) {
@@ -55,7 +56,7 @@ static tn_status mvn_reference(KernelCtx *c) { return RUN_FLOAT(c, mvn); }
 const OpSchema op_Softmax = {
     .name = "Softmax",
     .summary = "exp(x) over its sum along an axis (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
@@ -67,7 +68,7 @@ const OpSchema op_Softmax = {
 const OpSchema op_LogSoftmax = {
     .name = "LogSoftmax",
     .summary = "Logarithm of Softmax (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
@@ -79,17 +80,19 @@ const OpSchema op_LogSoftmax = {
 const OpSchema op_Hardmax = {
     .name = "Hardmax",
     .summary = "1 at the first largest element along an axis, else 0 (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}},
     .infer = axis_infer,
     .reference = hardmax_reference,
+    .lower = lower_hardmax,
+    .lowering = "a comparison of ArgMax with counting numbers",
 };
 
 const OpSchema op_LpNormalization = {
     .name = "LpNormalization",
     .summary = "Divides by the p-norm along an axis (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .attrs = {{"axis", ATTR_INT, .i = -1}, {"p", ATTR_INT, .i = 2}},
     .infer = lp_norm_infer,
@@ -99,7 +102,7 @@ const OpSchema op_LpNormalization = {
 const OpSchema op_MeanVarianceNormalization = {
     .name = "MeanVarianceNormalization",
     .summary = "Mean 0 and variance 1 over chosen axes (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"axes", ATTR_INTS}},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cast (ONNX 28), CastLike (ONNX 25): the same numbers in another element type. */
+#include "ops/lower_int.h"
 #include "ops/cast_int.h"
 
 #define TYPES (TS_NUMERIC | TS_F8 | TS_SUBBYTE | TS(TN_BOOL) | TS(TN_STRING))
@@ -206,11 +207,13 @@ const OpSchema op_Cast = {
 const OpSchema op_CastLike = {
     .name = "CastLike",
     .summary = "CastLike (ONNX 25): the same numbers in the element type of another tensor",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"input", TYPES, 0, 0}, {"target_type", TYPES, 0, 0}},
     .outputs = {{"output", TYPES, 0, 0}},
     .attrs = {ROUNDING},
     .shape_inputs = 1u << 1,
     .infer = cast_like_infer,
     .reference = cast_reference,
+    .lower = lower_cast_like,
+    .lowering = "Cast",
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normalisation by channel: BatchNormalization (ONNX 15), InstanceNormalization (ONNX 22), GroupNormalization
    (ONNX 21), LRN (ONNX 13). */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 /* ---- shapes -------------------------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ static tn_status group_norm_reference(KernelCtx *c) {
 const OpSchema op_BatchNormalization = {
     .name = "BatchNormalization",
     .summary = "Scales each channel by given or measured statistics (ONNX 15)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .inputs = {{"X", TS_FLOAT, 'T'},
                {"scale", TS_FLOAT, 'U'},
@@ -105,7 +106,7 @@ const OpSchema op_BatchNormalization = {
 const OpSchema op_InstanceNormalization = {
     .name = "InstanceNormalization",
     .summary = "Normalises each channel of each image (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .inputs = {{"input", TS_FLOAT, 'T'}, {"scale", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
     .outputs = {{"output", TS_FLOAT, 'T'}},
@@ -118,7 +119,7 @@ const OpSchema op_InstanceNormalization = {
 const OpSchema op_GroupNormalization = {
     .name = "GroupNormalization",
     .summary = "Normalises groups of channels of each image (ONNX 21)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"scale", TS_FLOAT, 'T'}, {"bias", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
@@ -133,7 +134,7 @@ const OpSchema op_GroupNormalization = {
 const OpSchema op_LRN = {
     .name = "LRN",
     .summary = "Divides by the energy of neighbouring channels (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"alpha", ATTR_FLOAT, .f = 1e-4f},
@@ -143,4 +144,6 @@ const OpSchema op_LRN = {
     .infer = lrn_infer,
     .reference = lrn_reference,
     .flops = norm_flops,
+    .lower = lower_lrn,
+    .lowering = "windows over channels as a strided reading, ReduceSum",
 };

@@ -55,7 +55,7 @@ static tn_status clip_infer(InferCtx *c) {
 const OpSchema op_Clip = {
     .name = "Clip",
     .summary = "Clip (ONNX 13): x within min and max",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
     .inputs = {{"input", TS_NUMERIC, 'T', 0},
                {"min", TS_NUMERIC, 'T', OPERAND_OPTIONAL},

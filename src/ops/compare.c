@@ -46,15 +46,16 @@ static tn_status compare_reference(KernelCtx *c, const ElementwiseFns *fns) {
     return run_to_int(c, 2, fns, NULL, 1);
 }
 
-/* ROW(op, version, types, flags, operator, content, what it is) */
-#define COMPARE_ROWS(ROW)                                                                                       \
-    ROW(Equal, 19, TS_NUMERIC | TS(TN_BOOL) | TS(TN_STRING), OP_COMMUTATIVE, ==, equal_dim, "true where a = b") \
-    ROW(Greater, 13, TS_NUMERIC, 0, >, greater_dim, "true where a > b")                                         \
-    ROW(GreaterOrEqual, 16, TS_NUMERIC, 0, >=, greater_or_equal_dim, "true where a >= b")                       \
-    ROW(Less, 13, TS_NUMERIC, 0, <, less_dim, "true where a < b")                                               \
-    ROW(LessOrEqual, 16, TS_NUMERIC, 0, <=, less_or_equal_dim, "true where a <= b")
+/* ROW(op, kind, version, types, flags, operator, content, what it is) */
+#define COMPARE_ROWS(ROW)                                                                            \
+    ROW(Equal, ATOMIC, 19, TS_NUMERIC | TS(TN_BOOL) | TS(TN_STRING), OP_COMMUTATIVE, ==, equal_dim,  \
+        "true where a = b")                                                                          \
+    ROW(Greater, ATOMIC, 13, TS_NUMERIC, 0, >, greater_dim, "true where a > b")                      \
+    ROW(GreaterOrEqual, COMPOSITE, 16, TS_NUMERIC, 0, >=, greater_or_equal_dim, "true where a >= b") \
+    ROW(Less, ATOMIC, 13, TS_NUMERIC, 0, <, less_dim, "true where a < b")                            \
+    ROW(LessOrEqual, COMPOSITE, 16, TS_NUMERIC, 0, <=, less_or_equal_dim, "true where a <= b")
 
-#define COMPARE_OP(id, version, types, flag, operator, dim_fn, text)                                     \
+#define COMPARE_OP(id, kind_, version, types, flag, operator, dim_fn, text)                              \
     CHUNK2(id##_f32, float, int64_t, v operator w)                                                       \
     CHUNK2(id##_f64, double, int64_t, v operator w)                                                      \
     CHUNK2(id##_i64, int64_t, int64_t, v operator w)                                                     \
@@ -67,7 +68,7 @@ static tn_status compare_reference(KernelCtx *c, const ElementwiseFns *fns) {
     const OpSchema op_##id = {                                                                           \
         .name = #id,                                                                                     \
         .summary = #id " (ONNX " #version "): " text,                                                    \
-        .kind = OP_ATOMIC,                                                                               \
+        .kind = OP_##kind_,                                                                              \
         .flags = OP_ELEMENTWISE | (flag),                                                                \
         .inputs = {{"A", types, 'T', 0}, {"B", types, 'T', 0}},                                          \
         .outputs = {{"C", TS(TN_BOOL), 0, 0}},                                                           \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conv (ONNX 22) and FusedConv: any number of spatial dimensions, groups, dilations, strides, pads. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 /* ---- shapes -------------------------------------------------------------------------------------------------- */
@@ -141,7 +142,7 @@ static tn_status conv_product(KernelCtx *c, const ConvShape *s, MatrixProduct *p
 }
 
 /* Conv has no such attribute. */
-static tn_status fused_activation(const Node *node, Activation *act) {
+tn_status conv_activation(const Node *node, Activation *act) {
     *act = (Activation){.kind = ACT_NONE};
     if (!op_attr_spec(node->op, STR("activation"))) return TN_OK;
     TRY(activation_named(attr_string(node, "activation"), act));
@@ -171,19 +172,21 @@ tn_status conv_reference(KernelCtx *c) { return RUN_FLOAT(c, conv); }
 const OpSchema op_Conv = {
     .name = "Conv",
     .summary = "Convolution (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {CONV_ATTRS},
     .infer = conv_infer,
     .reference = conv_reference,
     .flops = conv_flops,
+    .lower = lower_conv,
+    .lowering = "windows as a strided reading, MatMul",
 };
 
 const OpSchema op_ms_FusedConv = {
     .domain = "com.microsoft",
     .name = "FusedConv",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "Convolution plus an optional summand, then an activation (ONNX Runtime 1)",
     .inputs = {{"X", TS_FLOAT, 'T'},
                {"W", TS_FLOAT, 'T'},
@@ -194,4 +197,6 @@ const OpSchema op_ms_FusedConv = {
     .infer = fused_conv_infer,
     .reference = conv_reference,
     .flops = conv_flops,
+    .lower = lower_fused_conv,
+    .lowering = "Conv, Add, the activation's nodes",
 };

@@ -122,7 +122,7 @@ static tn_status FN(conv)(KernelCtx *c) {
         for (int64_t i = 0; i < s.out_plane; i++) y[p * s.out_plane + i] += b[p % (s.group * s.out_channels)];
     for (int64_t i = 0; z && i < planes * s.out_plane; i++) y[i] += z[i];
     Activation act;
-    TRY(fused_activation(c->node, &act));
+    TRY(conv_activation(c->node, &act));
     FN(activate)(&act, y, planes * s.out_plane);
     FN_DONE(c, 0, y);
     return TN_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ConvInteger and QLinearConv (ONNX 10): convolution of 8-bit integers, exact in 32 bits; the second brings the sums
    back to 8 bits. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 static tn_status conv_integer_infer(InferCtx *c) {
@@ -67,7 +68,7 @@ static tn_status qlinear_conv_reference(KernelCtx *c) {
 const OpSchema op_ConvInteger = {
     .name = "ConvInteger",
     .summary = "Convolution of 8-bit integers (ONNX 10)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", BYTE, 'T'},
                {"w", BYTE, 'U'},
                {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
@@ -77,12 +78,14 @@ const OpSchema op_ConvInteger = {
     .infer = conv_integer_infer,
     .reference = conv_integer_reference,
     .flops = conv_flops,
+    .lower = lower_conv_integer,
+    .lowering = "Conv of f64, which is exact",
 };
 
 const OpSchema op_QLinearConv = {
     .name = "QLinearConv",
     .summary = "Convolution of quantised data (ONNX 10)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", BYTE, 'T'},
                {"x_scale", TS(TN_F32)},
                {"x_zero_point", BYTE, 'T'},
@@ -97,4 +100,6 @@ const OpSchema op_QLinearConv = {
     .infer = qlinear_conv_infer,
     .reference = qlinear_conv_reference,
     .flops = conv_flops,
+    .lower = lower_qlinear_conv,
+    .lowering = "Conv of f64, scaled and rounded",
 };

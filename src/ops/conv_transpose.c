@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ConvTranspose (ONNX 22): each input element adds its weighted window to the result. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 /* What the attributes say beyond the window: sizes asked for (0: none) and added at the end. */
@@ -119,10 +120,81 @@ static void fix_pads(TransposedWindow *t, const int64_t *in, const int64_t *out)
 
 static tn_status conv_transpose_reference(KernelCtx *c) { return RUN_FLOAT(c, conv_transpose); }
 
+/* ---- lowering ------------------------------------------------------------------------------------------------ */
+
+/* Regions that lay columns [planes, taps, in..] out as [taps, planes, full..], each tap where it belongs. */
+static tn_status tap_regions(LowerCtx *c, const TransposedWindow *t, const int64_t *in, const int64_t *full,
+                             int64_t planes, IntList **out, int64_t *taps) {
+    const Window *w = &t->window;
+    int n = w->rank, rank = n + 1, each = 3 * rank + 3;
+    int64_t in_stride[TN_MAX_RANK], full_stride[TN_MAX_RANK], in_plane = 1, full_plane = 1, tap[TN_MAX_RANK] = {0};
+    *taps = 1;
+    for (int d = 0; d < n; d++) *taps *= w->kernel[d], in_plane *= in[d], full_plane *= full[d];
+    lower_strides(n, in, in_stride);
+    lower_strides(n, full, full_stride);
+    *out = lower_scratch(c, IntList, *taps);
+    int64_t *numbers = lower_scratch(c, int64_t, *taps * each);
+    if (!*out || !numbers) return c->status;
+    for (int64_t k = 0; k < *taps; k++, numbers += each, next_index(n, w->kernel, tap)) {
+        int64_t *src = numbers + 1 + rank, *dst = src + 1 + rank;
+        numbers[0] = 0;
+        numbers[1] = planes;
+        src[0] = k * in_plane, src[1] = *taps * in_plane;
+        dst[0] = k * planes * full_plane, dst[1] = full_plane;
+        for (int d = 0; d < n; d++) {
+            numbers[2 + d] = in[d];
+            src[2 + d] = in_stride[d];
+            dst[0] += tap[d] * w->dilation[d] * full_stride[d];
+            dst[2 + d] = w->stride[d] * full_stride[d];
+        }
+        (*out)[k] = (IntList){numbers, (size_t)each};
+    }
+    return TN_OK;
+}
+
+/* What all taps contribute is laid side by side and added up, then the pads are cut off. */
+static Value *add_taps(LowerCtx *c, TransposedWindow *t, Value *columns, const Shape *x, const Shape *y) {
+    int n = t->window.rank;
+    int64_t full[TN_MAX_RANK], planes = y->dims[0] * y->dims[1], dims[TN_MAX_RANK], pads[2 * TN_MAX_RANK] = {0};
+    int64_t taps, first = 0;
+    IntList *regions;
+    for (int d = 0; d < n; d++) {
+        full[d] = full_size(NULL, t, d, x->dims[2 + d], t->window.kernel[d]);
+        pads[2 + d] = -t->window.begin[d];
+        pads[n + 4 + d] = y->dims[2 + d] - full[d] + t->window.begin[d];
+    }
+    c->status = tap_regions(c, t, x->dims + 2, full, planes, &regions, &taps);
+    if (c->status != TN_OK) return NULL;
+    dims[0] = taps, dims[1] = y->dims[0], dims[2] = y->dims[1];
+    for (int d = 0; d < n; d++) dims[3 + d] = full[d];
+    Attr attr = {.name = STR("regions"), .kind = ATTR_INT_LISTS, .n = (size_t)taps, .lists = regions};
+    Value *laid = LOWER_WITH(c, "tn.Raster", ATTRS(attr, attr_l("shape", dims, n + 3)), columns);
+    return lower_pad(c, lower_reduce(c, "ReduceSum", laid, &first, 1, false), pads, NULL);
+}
+
+tn_status lower_conv_transpose(LowerCtx *c) {
+    Value *x = lower_in(c, 0), *w = lower_in(c, 1), *bias = lower_in(c, 2);
+    const Shape *s = lower_shape(x), *ws = lower_shape(w), *y = lower_shape(c->node->results[0]);
+    TransposedWindow t;
+    static const int64_t perm[] = {0, 2, 1};
+    if (lower_by_widening(c) || !lower_sizes_known(c)) return TN_OK;
+    if (!shape_is_known(y) || s->rank + 1 > TN_MAX_RANK) return lower_decline(c);
+    TRY(read_window(c->node, s->rank - 2, &t));
+    for (int d = 0; d < s->rank - 2; d++) t.window.kernel[d] = ws->dims[2 + d];
+    fix_pads(&t, s->dims + 2, y->dims + 2);
+    int64_t group = attr_int(c->node, "group"), in = s->dims[1] / group, rows = lower_product(ws, 1, ws->rank);
+    int64_t of_w[] = {group, in, rows}, of_x[] = {s->dims[0], group, in, lower_product(s, 2, s->rank)};
+    Value *a = lower_transpose(c, lower_reshape(c, w, of_w, 3), perm);
+    Value *columns = LOWER(c, "MatMul", a, lower_reshape(c, x, of_x, 4));
+    c->out[0] = add_taps(c, &t, columns, s, y);
+    if (bias) c->out[0] = LOWER(c, "Add", c->out[0], lower_along(c, bias, 1, s->rank));
+    return TN_OK;
+}
+
 const OpSchema op_ConvTranspose = {
     .name = "ConvTranspose",
     .summary = "Transposed convolution (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"W", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"auto_pad", ATTR_STRING, .s = "NOTSET"},
@@ -136,4 +208,6 @@ const OpSchema op_ConvTranspose = {
     .infer = conv_transpose_infer,
     .reference = conv_transpose_reference,
     .flops = conv_transpose_flops,
+    .lower = lower_conv_transpose,
+    .lowering = "MatMul, a raster that lays out the taps, ReduceSum over them",
 };

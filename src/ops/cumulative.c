@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CumSum (ONNX 14), CumProd (ONNX 26): running sums and products along one dimension, from either end, with or without
    the element itself. Floats accumulate in double, integers in 64 bits that wrap. */
+#include "ops/lower_int.h"
 #include "ops/op_int.h"
 
 #define WIDTH 256
@@ -141,12 +142,14 @@ static tn_status cumulative_infer(InferCtx *c) {
     const OpSchema op_##id = {                                                                   \
         .name = #id,                                                                             \
         .summary = #id " (ONNX " #version "): running " text " along a dimension",               \
-        .kind = OP_ATOMIC,                                                                       \
+        .kind = OP_COMPOSITE,                                                                    \
         .inputs = {{"x", TYPES, 'T', 0}, {"axis", TS(TN_I32) | TS(TN_I64), 0, 0}},               \
         .outputs = {{"y", TYPES, 'T', 0}},                                                       \
         .attrs = {{"exclusive", ATTR_INT, 0, 0, 0, NULL}, {"reverse", ATTR_INT, 0, 0, 0, NULL}}, \
         .infer = cumulative_infer,                                                               \
         .reference = reference_fn,                                                               \
+        .lower = lower_cumulative,                                                               \
+        .lowering = "tn.Loop, each turn on the result of the one before",                        \
     };
 CUMULATIVE_OP(CumProd, 26, cum_prod_reference, "products")
 CUMULATIVE_OP(CumSum, 14, cum_sum_reference, "sums")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DequantizeLinear (ONNX 28, ONNX Runtime 1): (x - zero point) * scale, computed in float and rounded once. */
+#include "ops/lower_int.h"
 #include "ops/quant_int.h"
 
 #define INTS \
@@ -91,7 +92,7 @@ static tn_status ms_dequantize_linear_reference(KernelCtx *c) { return dequantiz
 const OpSchema op_DequantizeLinear = {
     .name = "DequantizeLinear",
     .summary = "DequantizeLinear (ONNX 28): (x - zero point) * scale",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", SOURCES, 'Q', 0},
                {"x_scale", REALS | TS(TN_F8E8M0), 0, 0},
                {"x_zero_point", SOURCES, 'Q', OPERAND_OPTIONAL}},
@@ -101,6 +102,8 @@ const OpSchema op_DequantizeLinear = {
               {"output_dtype", ATTR_INT, 0, 0, 0, NULL}},
     .infer = dequantize_linear_infer,
     .reference = dequantize_linear_reference,
+    .lower = lower_dequantize,
+    .lowering = "a difference and a product",
 };
 
 #define MS_SOURCES (INTS & ~(TS(TN_I2) | TS(TN_U2)))
@@ -109,7 +112,7 @@ const OpSchema op_ms_DequantizeLinear = {
     .domain = "com.microsoft",
     .name = "DequantizeLinear",
     .summary = "DequantizeLinear (ONNX Runtime 1): (x - zero point) * scale",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", MS_SOURCES, 'Q', 0},
                {"x_scale", TS(TN_F32) | TS(TN_F16), 'T', 0},
                {"x_zero_point", MS_SOURCES, 'Q', OPERAND_OPTIONAL}},
@@ -117,4 +120,6 @@ const OpSchema op_ms_DequantizeLinear = {
     .attrs = {{"axis", ATTR_INT, 0, 1, 0, NULL}},
     .infer = ms_dequantize_linear_infer,
     .reference = ms_dequantize_linear_reference,
+    .lower = lower_dequantize,
+    .lowering = "a difference and a product",
 };

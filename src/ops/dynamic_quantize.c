@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DynamicQuantizeLinear (ONNX 11): to u8 with scale and zero point from the data's range, zero included. */
+#include "ops/lower_int.h"
 #include "ops/quant_int.h"
 
 typedef struct DynamicQuantize {
@@ -51,9 +52,11 @@ static tn_status dynamic_quantize_infer(InferCtx *c) {
 const OpSchema op_DynamicQuantizeLinear = {
     .name = "DynamicQuantizeLinear",
     .summary = "DynamicQuantizeLinear (ONNX 11): to u8 with a scale and zero point from the data's range",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", TS(TN_F32), 0, 0}},
     .outputs = {{"y", TS(TN_U8), 0, 0}, {"y_scale", TS(TN_F32), 0, 0}, {"y_zero_point", TS(TN_U8), 0, 0}},
     .infer = dynamic_quantize_infer,
     .reference = dynamic_quantize_reference,
+    .lower = lower_dynamic_quantize,
+    .lowering = "ReduceMin and ReduceMax, a quotient, rounded and cut off",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* EyeLike (ONNX 22): ones on a diagonal of a matrix that has the operand's shape. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 static tn_status infer(InferCtx *c) {
@@ -34,11 +35,13 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_EyeLike = {
     .name = "EyeLike",
     .summary = "EyeLike (ONNX 22): a matrix with ones on a diagonal",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"input", TS_NUMERIC | TS(TN_BOOL), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 0, 0}},
     .attrs = {{"dtype", ATTR_INT, 0, 0, 0, NULL}, {"k", ATTR_INT, 0, 0, 0, NULL}},
     .shape_inputs = 1 << 0,
     .infer = infer,
     .reference = reference,
+    .lower = lower_eye_like,
+    .lowering = "a comparison of counting numbers",
 };

@@ -150,13 +150,14 @@ const OpSchema op_tn_Fused = {
     .domain = "tn",
     .name = "Fused",
     .summary = "a small graph run as one node",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_CONTROL | OP_CLOSED | OP_DYNAMIC_OUT,
     .inputs = {{"operands", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
     .outputs = {{"results", TS_ANY, 0, OPERAND_VARIADIC}},
     .attrs = {{"body", ATTR_GRAPH, ATTR_REQUIRED, 0, 0, NULL}},
     .infer = infer,
     .reference = reference,
+    .lowering = "its body's nodes",
     .flops = flops,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gather (ONNX 13): slices of an axis by index. A few runs of indices that are known are regions; else a kernel copies
    slice by slice. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 #define MAX_RUNS 256
@@ -127,4 +128,6 @@ const OpSchema op_Gather = {
     .infer = infer,
     .regions = regions,
     .reference = reference,
+    .lower = lower_gather,
+    .lowering = "tn.Loop where indices are not known",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GatherElements (ONNX 13): y[i][j][k] = x[i][index[i][j][k]][k], for axis 1. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 static tn_status infer(InferCtx *c) {
@@ -47,10 +48,12 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_GatherElements = {
     .name = "GatherElements",
     .summary = "GatherElements (ONNX 13): elements of an axis by index",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},
     .infer = infer,
     .reference = reference,
+    .lower = lower_gather_elements,
+    .lowering = "tn.Loop",
 };

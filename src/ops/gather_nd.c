@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GatherND (ONNX 13): slices by index tuples, within each entry of the batch. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 static tn_status infer(InferCtx *c) {
@@ -56,10 +57,12 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_GatherND = {
     .name = "GatherND",
     .summary = "GatherND (ONNX 13): slices by index tuples",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"batch_dims", ATTR_INT, 0, 0, 0, NULL}},
     .infer = infer,
     .reference = reference,
+    .lower = lower_gather_nd,
+    .lowering = "tn.Loop",
 };

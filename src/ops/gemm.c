@@ -62,7 +62,7 @@ static tn_status gemm_reference(KernelCtx *c) { return RUN_NUMBER(c, gemm); }
 const OpSchema op_Gemm = {
     .name = "Gemm",
     .summary = "alpha * A B + beta * C (ONNX 13)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"A", GEMM_TYPES, 'T'}, {"B", GEMM_TYPES, 'T'}, {"C", GEMM_TYPES, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", GEMM_TYPES, 'T'}},
     .attrs = {GEMM_ATTRS},

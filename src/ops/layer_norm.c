@@ -127,7 +127,7 @@ static tn_status skip_simplified_norm_reference(KernelCtx *c) {
 const OpSchema op_LayerNormalization = {
     .name = "LayerNormalization",
     .summary = "Normalises over the last dimensions (ONNX 17)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .inputs = {{"X", TS_FLOAT, 'T'}, {"Scale", TS_FLOAT}, {"B", TS_FLOAT, 0, OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'},
@@ -141,7 +141,7 @@ const OpSchema op_LayerNormalization = {
 
 const OpSchema op_RMSNormalization = {
     .name = "RMSNormalization",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .summary = "Divides by the root mean square over the last dimensions (ONNX 23)",
     .inputs = {{"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}},
@@ -154,7 +154,7 @@ const OpSchema op_RMSNormalization = {
 
 /* onnxruntime writes it into models without a domain as well as with its own. */
 #define SIMPLIFIED_LAYER_NORM                                                                                    \
-    .name = "SimplifiedLayerNormalization", .kind = OP_ATOMIC,                                                   \
+    .name = "SimplifiedLayerNormalization", .kind = OP_COMPOSITE,                                                \
     .summary = "RMSNormalization as ONNX Runtime names it (ONNX Runtime 1)",                                     \
     .inputs = {{"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}},                                                       \
     .outputs = {{"Y", TS_FLOAT, 'V'}, {"inv_std_var", STASH_TYPES, 0, OPERAND_OPTIONAL}}, .attrs = {NORM_ATTRS}, \
@@ -174,7 +174,7 @@ const OpSchema op_ms_SimplifiedLayerNormalization = {.domain = "com.microsoft", 
 const OpSchema op_ms_SkipLayerNormalization = {
     .domain = "com.microsoft",
     .name = "SkipLayerNormalization",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "LayerNormalization of the sum of two operands and a bias (ONNX Runtime 1)",
     .inputs = {{"input", TS_FLOAT, 'T'},
                {"skip", TS_FLOAT, 'T'},
@@ -191,7 +191,7 @@ const OpSchema op_ms_SkipLayerNormalization = {
 const OpSchema op_ms_SkipSimplifiedLayerNormalization = {
     .domain = "com.microsoft",
     .name = "SkipSimplifiedLayerNormalization",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "RMSNormalization of the sum of two operands and a bias (ONNX Runtime 1)",
     .inputs = {{"input", TS_FLOAT, 'T'},
                {"skip", TS_FLOAT, 'T'},

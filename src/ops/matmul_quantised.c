@@ -2,6 +2,7 @@
 /* Matrix products of 8-bit integers: MatMulInteger (ONNX 10), QLinearMatMul (ONNX 21), and ONNX Runtime's
    MatMulIntegerToFloat, DynamicQuantizeMatMul and QGemm. All make the exact 32-bit product; they differ in where the
    operands stand and what becomes of it. */
+#include "ops/lower_int.h"
 #include "ops/matmul_int.h"
 
 /* Scales and zero points of the left side are one, or one a row; of the right side one, or one a column. Which shapes
@@ -224,7 +225,7 @@ static double qgemm_flops(const Node *node, const Shape *in, const Shape *out) {
 const OpSchema op_MatMulInteger = {
     .name = "MatMulInteger",
     .summary = "Matrix product of 8-bit integers (ONNX 10)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"A", BYTE, 'T'},
                {"B", BYTE, 'U'},
                {"a_zero_point", BYTE, 'T', OPERAND_OPTIONAL},
@@ -233,12 +234,14 @@ const OpSchema op_MatMulInteger = {
     .infer = matmul_integer_infer,
     .reference = matmul_integer_reference,
     .flops = matmul_flops,
+    .lower = lower_matmul_integer,
+    .lowering = "MatMul of f64, which is exact",
 };
 
 const OpSchema op_QLinearMatMul = {
     .name = "QLinearMatMul",
     .summary = "Matrix product of quantised data (ONNX 21)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"a", BYTE_OR_F8, 'T'},
                {"a_scale", SCALE, 'U'},
                {"a_zero_point", BYTE_OR_F8, 'T'},
@@ -251,12 +254,14 @@ const OpSchema op_QLinearMatMul = {
     .infer = qlinear_matmul_infer,
     .reference = qlinear_matmul_reference,
     .flops = matmul_flops,
+    .lower = lower_qlinear_matmul,
+    .lowering = "MatMul of f64, scaled and rounded",
 };
 
 const OpSchema op_ms_MatMulIntegerToFloat = {
     .domain = "com.microsoft",
     .name = "MatMulIntegerToFloat",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "Matrix product of 8-bit integers, scaled to floats (ONNX Runtime 1)",
     .inputs = {{"A", BYTE, 'T'},
                {"B", BYTE, 'U'},
@@ -269,12 +274,14 @@ const OpSchema op_ms_MatMulIntegerToFloat = {
     .infer = plain_infer,
     .reference = to_float_reference,
     .flops = matmul_flops,
+    .lower = lower_matmul_integer_to_float,
+    .lowering = "MatMul of f64, scaled",
 };
 
 const OpSchema op_ms_DynamicQuantizeMatMul = {
     .domain = "com.microsoft",
     .name = "DynamicQuantizeMatMul",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "Matrix product of floats, quantised as they come, and 8-bit integers (ONNX Runtime 1)",
     .inputs = {{"A", TS(TN_F32), 'T'},
                {"B", BYTE, 'U'},
@@ -285,13 +292,15 @@ const OpSchema op_ms_DynamicQuantizeMatMul = {
     .infer = plain_infer,
     .reference = dynamic_matmul_reference,
     .flops = matmul_flops,
+    .lower = lower_dynamic_quantize_matmul,
+    .lowering = "DynamicQuantizeLinear, MatMulInteger, a product",
 };
 
 const OpSchema op_ms_QGemm = {
     .domain = "com.microsoft",
     .name = "QGemm",
     .summary = "Gemm of quantised data (ONNX Runtime 1)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"A", BYTE, 'T'},
                {"a_scale", TS(TN_F32)},
                {"a_zero_point", BYTE, 'T'},
@@ -306,4 +315,6 @@ const OpSchema op_ms_QGemm = {
     .infer = qgemm_infer,
     .reference = qgemm_reference,
     .flops = qgemm_flops,
+    .lower = lower_qgemm,
+    .lowering = "MatMul of f64, scaled and rounded",
 };

@@ -87,6 +87,9 @@ tn_status window_out(DimTable *dims, const Window *w, int d, Dim in, Dim kernel,
    `weights` (NULL: attributes only). */
 tn_status window_for_kernel(const KernelCtx *c, const Tensor *weights, const Tensor *x, const Tensor *y, Window *w);
 
+/* The same from types, for lowerings. */
+tn_status window_for_shapes(const Node *node, const Shape *weights, const Shape *x, const Shape *y, Window *w);
+
 /* Positions of an index space, counted up in row-major order. False: back at the start. */
 static inline bool next_index(int rank, const int64_t *dims, int64_t *index) {
     for (int d = rank - 1; d >= 0; d--) {
@@ -199,6 +202,9 @@ typedef struct Activation {
 tn_status activation_named(Str name, Activation *out);
 void activate_f32(const Activation *a, float *x, int64_t n);
 void activate_f64(const Activation *a, double *x, int64_t n);
+/* What FusedConv's attributes say; none of other ops. */
+tn_status conv_activation(const Node *node, Activation *act);
+Value *lower_activation(LowerCtx *c, const Activation *a, Value *x); /* the same of a value, as nodes */
 
 /* ---- quantised operands (quantised.c) ------------------------------------------------------------------------ */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OneHot (ONNX 28): `on` where an added axis is at the index, `off` elsewhere. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 enum { INDICES, DEPTH, VALUES };
@@ -75,11 +76,13 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_OneHot = {
     .name = "OneHot",
     .summary = "OneHot (ONNX 28): one-hot vectors along an added axis",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"indices", TS_NUMERIC, 0, 0}, {"depth", TS_NUMERIC, 0, 0}, {"values", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, -1, 0, NULL}},
     .content_inputs = 1 << DEPTH,
     .infer = infer,
     .reference = reference,
+    .lower = lower_one_hot,
+    .lowering = "a comparison with counting numbers",
 };

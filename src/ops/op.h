@@ -85,6 +85,26 @@ tn_status region_whole(RegionCtx *c, int out, int in);
 Region region_over(const RegionCtx *c, int out, int in);
 tn_status add_region(RegionCtx *c, int out, const Region *region);
 
+/* ---- lowering ------------------------------------------------------------------------------------------------ */
+
+struct LowerCtx {
+    Node *node;
+    Value *out[OP_MAX_OUTPUTS]; /* to be set: what stands for each result that is read */
+    bool declined;              /* set: the node stays as it is */
+    tn_status status;           /* the first failure; the functions that make nodes do nothing after it */
+    Arena scratch;
+    Graph *into; /* where nodes are made, at the end; NULL: in front of the node */
+};
+/* What a node becomes by its op's `lower`, in its place; erases it. *lowered false: declined, and nothing has changed. */
+tn_status op_lower(Node *node, bool *lowered);
+/* The same node on f32 where its operands are 16-bit floats, between casts: what it is made of then rounds once, as it
+   does. False: it has none. */
+tn_status lower_widened(Node *node, bool *widened);
+/* The same node with all results that its op has, where it has some of the optional ones. */
+tn_status lower_completed(Node *node, bool *completed);
+/* A node of which nobody reads an element: constants without elements. */
+tn_status lower_empty(Node *node, bool *lowered);
+
 /* ---- reference kernels --------------------------------------------------------------------------------------- */
 
 /* What runs kernels: the evaluator or a program. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: MaxPool, AveragePool, LpPool and their global forms (all ONNX 22). */
+#include "ops/lower_int.h"
 #include <float.h>
 
 #include "ops/nn_int.h"
@@ -148,41 +149,47 @@ static tn_status global_lp_pool_reference(KernelCtx *c) { return RUN_FLOAT(c, gl
 const OpSchema op_MaxPool = {
     .name = "MaxPool",
     .summary = "Largest element of each window, and where it was (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", MAX_POOL_TYPES, 'T'}},
     .outputs = {{"Y", MAX_POOL_TYPES, 'T'}, {"Indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},
     .attrs = {POOL_ATTRS, {"storage_order", ATTR_INT}},
     .infer = pool_infer,
     .reference = max_pool_reference,
     .flops = pool_flops,
+    .lower = lower_max_pool,
+    .lowering = "windows as a strided reading, ReduceMax",
 };
 
 const OpSchema op_AveragePool = {
     .name = "AveragePool",
     .summary = "Mean of each window (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .attrs = {POOL_ATTRS, {"count_include_pad", ATTR_INT}},
     .infer = pool_infer,
     .reference = average_pool_reference,
     .flops = pool_flops,
+    .lower = lower_average_pool,
+    .lowering = "windows as a strided reading, ReduceSum",
 };
 
 const OpSchema op_LpPool = {
     .name = "LpPool",
     .summary = "p-norm of each window (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .attrs = {POOL_ATTRS, {"p", ATTR_INT, .i = 2}},
     .infer = lp_pool_infer,
     .reference = lp_pool_reference,
     .flops = pool_flops,
+    .lower = lower_lp_pool,
+    .lowering = "windows as a strided reading, ReduceSum of powers",
 };
 
 const OpSchema op_GlobalMaxPool = {
     .name = "GlobalMaxPool",
     .summary = "Largest element of each channel (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .infer = global_pool_infer,
     .reference = global_max_pool_reference,
@@ -192,7 +199,7 @@ const OpSchema op_GlobalMaxPool = {
 const OpSchema op_GlobalAveragePool = {
     .name = "GlobalAveragePool",
     .summary = "Mean of each channel (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .infer = global_pool_infer,
     .reference = global_average_pool_reference,
@@ -202,7 +209,7 @@ const OpSchema op_GlobalAveragePool = {
 const OpSchema op_GlobalLpPool = {
     .name = "GlobalLpPool",
     .summary = "p-norm of each channel (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
     .attrs = {{"p", ATTR_INT, .i = 2}},
     .infer = global_pool_infer,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX Runtime's QLinearAveragePool and QLinearGlobalAveragePool: means of quantised data. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 enum { IN_DATA, IN_SCALE, IN_ZERO, OUT_SCALE, OUT_ZERO };
@@ -84,7 +85,7 @@ static tn_status global_reference(KernelCtx *c) {
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))
 #define QUANTISED_POOL                                         \
-    .domain = "com.microsoft", .kind = OP_ATOMIC,              \
+    .domain = "com.microsoft", .kind = OP_COMPOSITE,           \
     .inputs = {{"X", BYTE, 'T'},                               \
                {"x_scale", TS(TN_F32)},                        \
                {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL},  \
@@ -105,6 +106,8 @@ const OpSchema op_ms_QLinearAveragePool = {
               {"strides", ATTR_INTS}},
     .infer = average_infer,
     .reference = average_reference,
+    .lower = lower_qlinear_average_pool,
+    .lowering = "AveragePool of f32, rounded",
 };
 
 const OpSchema op_ms_QLinearGlobalAveragePool = {
@@ -114,4 +117,6 @@ const OpSchema op_ms_QLinearGlobalAveragePool = {
     .attrs = {{"channels_last", ATTR_INT}},
     .infer = global_infer,
     .reference = global_reference,
+    .lower = lower_qlinear_global_average_pool,
+    .lowering = "ReduceSum of integers, scaled and rounded",
 };

@@ -28,7 +28,7 @@ static tn_status prelu_reference(KernelCtx *c) {
 const OpSchema op_PRelu = {
     .name = "PRelu",
     .summary = "PRelu (ONNX 16): x where positive, else slope * x",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
     .inputs = {{"X", TYPES, 'T', 0}, {"slope", TYPES, 'T', 0}},
     .outputs = {{"Y", TYPES, 'T', 0}},

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX Runtime's element-wise ops on 8-bit tensors: dequantise, compute in float, quantise; ONNX Runtime 1. */
+
+#include "ops/lower_int.h"
 #include "ops/qlinear_int.h"
 
 /* ---- sums and products --------------------------------------------------------------------------------------- */
@@ -80,12 +82,12 @@ static tn_status sigmoid_reference(KernelCtx *c) { return run_unary(c, sigmoid, 
 
 /* ---- ops ----------------------------------------------------------------------------------------------------- */
 
-#define BINARY_OP(id, op, reference_fn, text)                                 \
+#define BINARY_OP(id, op, reference_fn, lower_fn, text)                       \
     const OpSchema op_##id = {                                                \
         .domain = "com.microsoft",                                            \
         .name = op,                                                           \
         .summary = op " (ONNX Runtime 1): the " text " of two 8-bit tensors", \
-        .kind = OP_ATOMIC,                                                    \
+        .kind = OP_COMPOSITE,                                                 \
         .inputs = {{"A", BYTES, 'Q', 0},                                      \
                    {"A_scale", TS(TN_F32), 0, 0},                             \
                    {"A_zero_point", BYTES, 'Q', OPERAND_OPTIONAL},            \
@@ -97,9 +99,11 @@ static tn_status sigmoid_reference(KernelCtx *c) { return run_unary(c, sigmoid, 
         .outputs = {{"C", BYTES, 'Q', 0}},                                    \
         .infer = binary_infer,                                                \
         .reference = reference_fn,                                            \
+        .lower = lower_fn,                                                    \
+        .lowering = "arithmetic on f32, rounded",                             \
     };
-BINARY_OP(ms_QLinearAdd, "QLinearAdd", add_reference, "sum")
-BINARY_OP(ms_QLinearMul, "QLinearMul", mul_reference, "product")
+BINARY_OP(ms_QLinearAdd, "QLinearAdd", add_reference, lower_qlinear_add, "sum")
+BINARY_OP(ms_QLinearMul, "QLinearMul", mul_reference, lower_qlinear_mul, "product")
 
 #define UNARY_OPERANDS                                                                                   \
     {"X", BYTES, 'Q', 0}, {"X_scale", TS(TN_F32), 0, 0}, {"X_zero_point", BYTES, 'Q', OPERAND_OPTIONAL}, \
@@ -111,19 +115,23 @@ const OpSchema op_ms_QLinearLeakyRelu = {
     .domain = "com.microsoft",
     .name = "QLinearLeakyRelu",
     .summary = "QLinearLeakyRelu (ONNX Runtime 1): LeakyRelu of an 8-bit tensor",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {UNARY_OPERANDS},
     .outputs = {{"Y", BYTES, 'Q', 0}},
     .attrs = {{"alpha", ATTR_FLOAT, 0, 0, 0.01f, NULL}},
     .reference = leaky_relu_reference,
+    .lower = lower_qlinear_leaky_relu,
+    .lowering = "LeakyRelu of f32, rounded",
 };
 
 const OpSchema op_ms_QLinearSigmoid = {
     .domain = "com.microsoft",
     .name = "QLinearSigmoid",
     .summary = "QLinearSigmoid (ONNX Runtime 1): Sigmoid of an 8-bit tensor",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {UNARY_OPERANDS},
     .outputs = {{"Y", BYTES, 'Q', 0}},
     .reference = sigmoid_reference,
+    .lower = lower_qlinear_sigmoid,
+    .lowering = "Sigmoid of f32, rounded",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QLinearConcat (ONNX Runtime 1): 8-bit tensors of different scales joined along a dimension. */
+#include "ops/lower_int.h"
 #include "ops/qlinear_int.h"
 
 /* Operands after the result's scale and zero point: tensor, scale, zero point, and so on. */
@@ -65,7 +66,7 @@ const OpSchema op_ms_QLinearConcat = {
     .domain = "com.microsoft",
     .name = "QLinearConcat",
     .summary = "QLinearConcat (ONNX Runtime 1): 8-bit tensors of different scales joined along a dimension",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"Y_scale", TS(TN_F32), 0, 0},
                {"Y_zero_point", BYTES, 'Q', 0},
                {"inputs", BYTES | TS(TN_F32), 0, OPERAND_VARIADIC}},
@@ -73,4 +74,6 @@ const OpSchema op_ms_QLinearConcat = {
     .attrs = {{"axis", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}},
     .infer = concat_infer,
     .reference = concat_reference,
+    .lower = lower_qlinear_concat,
+    .lowering = "Concat of parts that are scaled alike",
 };

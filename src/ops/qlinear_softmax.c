@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QLinearSoftmax (ONNX Runtime 1): Softmax of an 8-bit tensor. Below opset 13 all dimensions from axis on are one. */
+#include "ops/lower_int.h"
 #include "ops/qlinear_int.h"
 
 typedef struct QSoftmax {
@@ -55,7 +56,7 @@ const OpSchema op_ms_QLinearSoftmax = {
     .domain = "com.microsoft",
     .name = "QLinearSoftmax",
     .summary = "QLinearSoftmax (ONNX Runtime 1): Softmax of an 8-bit tensor",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"X", BYTES, 'Q', 0},
                {"X_scale", TS(TN_F32), 0, 0},
                {"X_zero_point", BYTES, 'Q', OPERAND_OPTIONAL},
@@ -65,4 +66,6 @@ const OpSchema op_ms_QLinearSoftmax = {
     .attrs = {{"axis", ATTR_INT, 0, -1, 0, NULL}, {"opset", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}},
     .infer = softmax_infer,
     .reference = softmax_reference,
+    .lower = lower_qlinear_softmax,
+    .lowering = "Softmax of f32, rounded",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QuantizeLinear (ONNX 28, ONNX Runtime 1): round(x / scale) + zero point, within the range of the result's type. */
+#include "ops/lower_int.h"
 #include "ops/quant_int.h"
 
 #define INT_TARGETS (TS(TN_I8) | TS(TN_U8) | TS(TN_I16) | TS(TN_U16) | TS(TN_I4) | TS(TN_U4) | TS(TN_I2) | TS(TN_U2))
@@ -168,7 +169,7 @@ static tn_status ms_quantize_linear_reference(KernelCtx *c) { return quantize(c,
 const OpSchema op_QuantizeLinear = {
     .name = "QuantizeLinear",
     .summary = "QuantizeLinear (ONNX 28): round(x / scale) + zero point",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", TS(TN_F32) | TS(TN_F16) | TS(TN_BF16) | TS(TN_I32), 0, 0},
                {"y_scale", TS(TN_F32) | TS(TN_F16) | TS(TN_BF16) | TS(TN_I32) | TS(TN_F8E8M0), 0, 0},
                {"y_zero_point", TARGETS, 0, OPERAND_OPTIONAL}},
@@ -180,13 +181,15 @@ const OpSchema op_QuantizeLinear = {
               {"saturate", ATTR_INT, 0, 1, 0, NULL}},
     .infer = quantize_linear_infer,
     .reference = quantize_linear_reference,
+    .lower = lower_quantize,
+    .lowering = "a quotient, rounded and cut off",
 };
 
 const OpSchema op_ms_QuantizeLinear = {
     .domain = "com.microsoft",
     .name = "QuantizeLinear",
     .summary = "QuantizeLinear (ONNX Runtime 1): round(x / scale) + zero point",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"x", TS(TN_F32) | TS(TN_F16), 'T', 0},
                {"y_scale", TS(TN_F32) | TS(TN_F16), 'T', 0},
                {"y_zero_point", MS_TARGETS, 0, OPERAND_OPTIONAL}},
@@ -194,4 +197,6 @@ const OpSchema op_ms_QuantizeLinear = {
     .attrs = {{"axis", ATTR_INT, 0, 1, 0, NULL}},
     .infer = ms_quantize_linear_infer,
     .reference = ms_quantize_linear_reference,
+    .lower = lower_ms_quantize,
+    .lowering = "a quotient, rounded and cut off",
 };

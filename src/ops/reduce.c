@@ -357,28 +357,30 @@ static tn_status reduce_infer(InferCtx *c, int join) {
 #define WIDE (TS_FLOAT | TS(TN_I32) | TS(TN_I64) | TS(TN_U32) | TS(TN_U64))
 #define ORDERED (WIDE | TS(TN_I8) | TS(TN_U8) | TS(TN_BOOL))
 
-/* ROW(op, version, types, content joined by, {neutral, f64: fold, join, finish; i64: the same; u64: fold, finish}) */
-#define REDUCE_ROWS(ROW)                                                                                               \
-    ROW(ReduceL1, 18, WIDE, -1, "sum of absolute values", ZERO, add_abs_f64, add_f64, NULL, add_abs_i64, add_i64,      \
-        NULL, add_i64, NULL)                                                                                           \
-    ROW(ReduceL2, 18, WIDE, -1, "root of the sum of squares", ZERO, add_square_f64, add_f64, root_f64, add_square_i64, \
-        add_i64, root_i64, NULL, NULL)                                                                                 \
-    ROW(ReduceLogSum, 28, TS_FLOAT, -1, "logarithm of the sum", ZERO, add_f64, add_f64, log_f64, NULL, NULL, NULL,     \
-        NULL, NULL)                                                                                                    \
-    ROW(ReduceLogSumExp, 28, TS_FLOAT, -1, "logarithm of the sum of exponentials", ZERO, add_exp_f64, add_f64,         \
-        log_f64, NULL, NULL, NULL, NULL, NULL)                                                                         \
-    ROW(ReduceMax, 20, ORDERED, DIM_MAX, "the largest; NaN where one is", LOWEST, most_f64, most_f64, NULL, most_i64,  \
-        most_i64, NULL, most_u64, NULL)                                                                                \
-    ROW(ReduceMean, 18, WIDE, -1, "the mean", ZERO, add_f64, add_f64, mean_f64, add_i64, add_i64, mean_i64, NULL,      \
-        mean_u64)                                                                                                      \
-    ROW(ReduceMin, 20, ORDERED, DIM_MIN, "the smallest; NaN where one is", HIGHEST, least_f64, least_f64, NULL,        \
-        least_i64, least_i64, NULL, least_u64, NULL)                                                                   \
-    ROW(ReduceProd, 18, WIDE, DIM_MUL, "the product", ONE, mul_f64, mul_f64, NULL, mul_i64, mul_i64, NULL, NULL, NULL) \
-    ROW(ReduceSum, 13, WIDE, DIM_ADD, "the sum", ZERO, add_f64, add_f64, NULL, add_i64, add_i64, NULL, NULL, NULL)     \
-    ROW(ReduceSumSquare, 18, WIDE, -1, "sum of squares", ZERO, add_square_f64, add_f64, NULL, add_square_i64, add_i64, \
-        NULL, NULL, NULL)
+/* ROW(op, kind, version, types, content joined by, {neutral, f64: fold, join, finish; i64: the same; u64: fold, finish}) */
+#define REDUCE_ROWS(ROW)                                                                                             \
+    ROW(ReduceL1, COMPOSITE, 18, WIDE, -1, "sum of absolute values", ZERO, add_abs_f64, add_f64, NULL, add_abs_i64,  \
+        add_i64, NULL, add_i64, NULL)                                                                                \
+    ROW(ReduceL2, COMPOSITE, 18, WIDE, -1, "root of the sum of squares", ZERO, add_square_f64, add_f64, root_f64,    \
+        add_square_i64, add_i64, root_i64, NULL, NULL)                                                               \
+    ROW(ReduceLogSum, COMPOSITE, 28, TS_FLOAT, -1, "logarithm of the sum", ZERO, add_f64, add_f64, log_f64, NULL,    \
+        NULL, NULL, NULL, NULL)                                                                                      \
+    ROW(ReduceLogSumExp, COMPOSITE, 28, TS_FLOAT, -1, "logarithm of the sum of exponentials", ZERO, add_exp_f64,     \
+        add_f64, log_f64, NULL, NULL, NULL, NULL, NULL)                                                              \
+    ROW(ReduceMax, ATOMIC, 20, ORDERED, DIM_MAX, "the largest; NaN where one is", LOWEST, most_f64, most_f64, NULL,  \
+        most_i64, most_i64, NULL, most_u64, NULL)                                                                    \
+    ROW(ReduceMean, ATOMIC, 18, WIDE, -1, "the mean", ZERO, add_f64, add_f64, mean_f64, add_i64, add_i64, mean_i64,  \
+        NULL, mean_u64)                                                                                              \
+    ROW(ReduceMin, ATOMIC, 20, ORDERED, DIM_MIN, "the smallest; NaN where one is", HIGHEST, least_f64, least_f64,    \
+        NULL, least_i64, least_i64, NULL, least_u64, NULL)                                                           \
+    ROW(ReduceProd, ATOMIC, 18, WIDE, DIM_MUL, "the product", ONE, mul_f64, mul_f64, NULL, mul_i64, mul_i64, NULL,   \
+        NULL, NULL)                                                                                                  \
+    ROW(ReduceSum, ATOMIC, 13, WIDE, DIM_ADD, "the sum", ZERO, add_f64, add_f64, NULL, add_i64, add_i64, NULL, NULL, \
+        NULL)                                                                                                        \
+    ROW(ReduceSumSquare, COMPOSITE, 18, WIDE, -1, "sum of squares", ZERO, add_square_f64, add_f64, NULL,             \
+        add_square_i64, add_i64, NULL, NULL, NULL)
 
-#define REDUCE_OP(id, version, types, join, text, ...)                                                       \
+#define REDUCE_OP(id, kind_, version, types, join, text, ...)                                                \
     static tn_status id##_infer(InferCtx *c) { return reduce_infer(c, join); }                               \
     static tn_status id##_reference(KernelCtx *c) {                                                          \
         const ReduceFns fns = {__VA_ARGS__};                                                                 \
@@ -387,7 +389,7 @@ static tn_status reduce_infer(InferCtx *c, int join) {
     const OpSchema op_##id = {                                                                               \
         .name = #id,                                                                                         \
         .summary = #id " (ONNX " #version ") over axes: " text,                                              \
-        .kind = OP_ATOMIC,                                                                                   \
+        .kind = OP_##kind_,                                                                                  \
         .inputs = {{"data", types, 'T', 0}, {"axes", TS(TN_I64), 0, OPERAND_OPTIONAL}},                      \
         .outputs = {{"reduced", types, 'T', 0}},                                                             \
         .attrs = {{"keepdims", ATTR_INT, 0, 1, 0, NULL}, {"noop_with_empty_axes", ATTR_INT, 0, 0, 0, NULL}}, \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ReverseSequence (ONNX 28): each sequence of a batch backwards, up to its own length. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 static tn_status read_axes(const Node *node, int *batch, int *time) {
@@ -75,4 +76,6 @@ const OpSchema op_ReverseSequence = {
     .infer = infer,
     .regions = regions,
     .reference = reference,
+    .lower = lower_reverse_sequence,
+    .lowering = "tn.Loop over computed places where lengths are not known",
 };

@@ -2,33 +2,14 @@
 /* LSTM, GRU, RNN (all ONNX 22) and DynamicQuantizeLSTM: recurrent layers in one or both directions. */
 #include <strings.h>
 
-#include "ops/nn_int.h"
-
-typedef enum CellKind { CELL_LSTM, CELL_GRU, CELL_RNN } CellKind;
-
-/* Where each op has its operands; -1: nowhere. */
-typedef struct CellOperands {
-    CellKind kind;
-    int gates, activations;
-    bool quantised; /* W and R are integers, transposed: [directions, input, gates * hidden] */
-} CellOperands;
-enum { IN_X, IN_W, IN_R, IN_B, IN_LENS, IN_H, IN_C, IN_P, IN_W_SCALE, IN_W_ZERO, IN_R_SCALE, IN_R_ZERO };
+#include "ops/lower_int.h"
+#include "ops/rnn_int.h"
 
 static CellOperands operands_of(const OpSchema *op) {
     if (strcmp(op->name, "GRU") == 0) return (CellOperands){CELL_GRU, 3, 2, false};
     if (strcmp(op->name, "RNN") == 0) return (CellOperands){CELL_RNN, 1, 1, false};
     return (CellOperands){CELL_LSTM, 4, 3, op->domain != NULL};
 }
-
-/* What the attributes say. */
-typedef struct CellAttrs {
-    CellOperands o;
-    int directions;
-    bool backward, batch_first, input_forget, linear_before_reset;
-    bool clips;
-    double clip;
-    Activation act[2][3];
-} CellAttrs;
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
@@ -67,7 +48,7 @@ static bool optional_int(const Node *node, const char *name) {
     return op_attr_spec(node->op, str_of(name)) && attr_int(node, name) != 0;
 }
 
-static tn_status read_cell(const Node *node, CellAttrs *a) {
+tn_status read_cell(const Node *node, CellAttrs *a) {
     *a = (CellAttrs){.o = operands_of(node->op), .directions = 1};
     Str direction = attr_string(node, "direction");
     if (str_equal(direction, STR("bidirectional"))) a->directions = 2;
@@ -235,31 +216,37 @@ static tn_status rnn_reference(KernelCtx *c) { return RUN_FLOAT(c, recurrent); }
 const OpSchema op_LSTM = {
     .name = "LSTM",
     .summary = "Long short-term memory (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {RNN_INPUTS, {"initial_c", FLOAT_OPTIONAL}, {"P", FLOAT_OPTIONAL}},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}, {"Y_c", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"input_forget", ATTR_INT}, {"layout", ATTR_INT}},
     RNN_COMMON,
+    .lower = lower_rnn,
+    .lowering = "MatMul of all steps, a Scan of MatMul and gates",
 };
 
 const OpSchema op_GRU = {
     .name = "GRU",
     .summary = "Gated recurrent unit (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}, {"linear_before_reset", ATTR_INT}},
     RNN_COMMON,
+    .lower = lower_rnn,
+    .lowering = "MatMul of all steps, a Scan of MatMul and gates",
 };
 
 const OpSchema op_RNN = {
     .name = "RNN",
     .summary = "Recurrent layer of one gate (ONNX 22)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}},
     RNN_COMMON,
+    .lower = lower_rnn,
+    .lowering = "MatMul of all steps, a Scan of MatMul and an activation",
 };
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ScatterElements (ONNX 18): y = x, then y[i][index[i][j][k]][k] = update[i][j][k], for axis 1. */
+#include "ops/lower_int.h"
 #include "ops/scatter_int.h"
 
 static tn_status infer(InferCtx *c) {
@@ -58,7 +59,7 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_ScatterElements = {
     .name = "ScatterElements",
     .summary = "ScatterElements (ONNX 18): replace or reduce elements by index",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0},
                {"indices", TS(TN_I32) | TS(TN_I64), 0, 0},
                {"updates", TS_ALL_TENSOR, 'T', 0}},
@@ -66,4 +67,6 @@ const OpSchema op_ScatterElements = {
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}, {"reduction", ATTR_STRING, 0, 0, 0, "none"}},
     .infer = infer,
     .reference = reference,
+    .lower = lower_scatter_elements,
+    .lowering = "tn.Loop",
 };

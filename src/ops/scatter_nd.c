@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ScatterND (ONNX 18): y = x, then the slices that index tuples name are replaced or reduced. */
+#include "ops/lower_int.h"
 #include "ops/scatter_int.h"
 
 static tn_status infer(InferCtx *c) {
@@ -52,10 +53,12 @@ static tn_status reference(KernelCtx *c) {
 const OpSchema op_ScatterND = {
     .name = "ScatterND",
     .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}, {"updates", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"reduction", ATTR_STRING, 0, 0, 0, "none"}},
     .infer = infer,
     .reference = reference,
+    .lower = lower_scatter_nd,
+    .lowering = "tn.Loop",
 };

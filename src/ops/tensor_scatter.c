@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TensorScatter (ONNX 24): a cache with a run of its sequence overwritten, at a place of each batch entry's own. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 #include "ops/nn_int.h"
 
@@ -78,7 +79,7 @@ static tn_status tensor_scatter_reference(KernelCtx *c) {
 const OpSchema op_TensorScatter = {
     .name = "TensorScatter",
     .summary = "Overwrites a run of a cache (ONNX 24)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"past_cache", TS_ALL_TENSOR, 'T'},
                {"update", TS_ALL_TENSOR, 'T'},
                {"write_indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},
@@ -86,4 +87,6 @@ const OpSchema op_TensorScatter = {
     .attrs = {{"axis", ATTR_INT, .i = -2}, {"mode", ATTR_STRING, .s = "linear"}},
     .infer = tensor_scatter_infer,
     .reference = tensor_scatter_reference,
+    .lower = lower_tensor_scatter,
+    .lowering = "tn.Loop over computed places",
 };

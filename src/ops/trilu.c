@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trilu (ONNX 14): the upper or lower triangle of matrices, zero elsewhere. Small matrices with a known diagonal are a
    region a row. */
+#include "ops/lower_int.h"
 #include "ops/move_int.h"
 
 #define MAX_ROWS 64
@@ -77,4 +78,6 @@ const OpSchema op_Trilu = {
     .infer = infer,
     .regions = regions,
     .reference = reference,
+    .lower = lower_trilu,
+    .lowering = "a choice by a mask where it is not known or large",
 };

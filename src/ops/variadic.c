@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Min, Max, Sum, Mean (ONNX 13) of one or more broadcast operands. Min and Max keep NaN. */
+#include "ops/lower_int.h"
 #include "ops/elementwise_int.h"
 
 CHUNK2(least_f32, float, T, ((v < w) | (v != v)) ? v : w)
@@ -51,18 +52,22 @@ static tn_status variadic_infer(InferCtx *c, ContentFn fn) {
 static tn_status min_infer(InferCtx *c) { return variadic_infer(c, min_dim); }
 static tn_status max_infer(InferCtx *c) { return variadic_infer(c, max_dim); }
 
-#define VARIADIC_OP(id, types, infer_fn, reference_fn, text) \
-    const OpSchema op_##id = {                               \
-        .name = #id,                                         \
-        .summary = #id " (ONNX 13): " text,                  \
-        .kind = OP_ATOMIC,                                   \
-        .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,            \
-        .inputs = {{"data", types, 'T', OPERAND_VARIADIC}},  \
-        .outputs = {{"result", types, 'T', 0}},              \
-        .infer = infer_fn,                                   \
-        .reference = reference_fn,                           \
+#define VARIADIC_OP(id, kind_, lower_fn, types, infer_fn, reference_fn, text) \
+    const OpSchema op_##id = {                                                \
+        .name = #id,                                                          \
+        .summary = #id " (ONNX 13): " text,                                   \
+        .kind = OP_##kind_,                                                   \
+        .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,                             \
+        .inputs = {{"data", types, 'T', OPERAND_VARIADIC}},                   \
+        .outputs = {{"result", types, 'T', 0}},                               \
+        .infer = infer_fn,                                                    \
+        .reference = reference_fn,                                            \
+        .lower = lower_fn,                                                    \
     };
-VARIADIC_OP(Max, TS_NUMERIC, max_infer, max_reference, "the largest of the operands' elements; NaN where one is")
-VARIADIC_OP(Mean, TS_FLOAT, infer_broadcast, mean_reference, "the mean of the operands' elements")
-VARIADIC_OP(Min, TS_NUMERIC, min_infer, min_reference, "the smallest of the operands' elements; NaN where one is")
-VARIADIC_OP(Sum, TS_FLOAT, infer_broadcast, sum_reference, "the sum of the operands' elements")
+VARIADIC_OP(Max, ATOMIC, NULL, TS_NUMERIC, max_infer, max_reference,
+            "the largest of the operands' elements; NaN where one is")
+VARIADIC_OP(Mean, COMPOSITE, lower_mean, TS_FLOAT, infer_broadcast, mean_reference,
+            "the mean of the operands' elements")
+VARIADIC_OP(Min, ATOMIC, NULL, TS_NUMERIC, min_infer, min_reference,
+            "the smallest of the operands' elements; NaN where one is")
+VARIADIC_OP(Sum, COMPOSITE, NULL, TS_FLOAT, infer_broadcast, sum_reference, "the sum of the operands' elements")

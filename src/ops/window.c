@@ -109,11 +109,17 @@ static void fix_pads(Window *w, const int64_t *in, const int64_t *out) {
     }
 }
 
-tn_status window_for_kernel(const KernelCtx *c, const Tensor *weights, const Tensor *x, const Tensor *y, Window *w) {
+tn_status window_for_shapes(const Node *node, const Shape *weights, const Shape *x, const Shape *y, Window *w) {
     int rank = x->rank - 2;
     if (rank < 0) return fail(TN_SHAPE, "the input has %d dimensions where 3 or more are wanted", x->rank);
-    TRY(window_read(c->node, rank, w));
+    TRY(window_read(node, rank, w));
     for (int d = 0; weights && d < rank; d++) w->kernel[d] = weights->dims[2 + d];
     fix_pads(w, x->dims + 2, y->dims + 2);
     return TN_OK;
+}
+
+tn_status window_for_kernel(const KernelCtx *c, const Tensor *weights, const Tensor *x, const Tensor *y, Window *w) {
+    Shape of_weights = {.rank = -1}, of_x = shape_make(x->rank, x->dims), of_y = shape_make(y->rank, y->dims);
+    if (weights) of_weights = shape_make(weights->rank, weights->dims);
+    return window_for_shapes(c->node, weights ? &of_weights : NULL, &of_x, &of_y, w);
 }

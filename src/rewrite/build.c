@@ -350,11 +350,12 @@ void built_discard(Built *built) {
 }
 
 /* Where element types or ranks are not known, inference has not looked at the nodes: one that is wrong must stay, to say
-   so when it runs. */
+   so when it runs. What takes ops apart need not know ranks: the parts say so. */
 static bool is_understood(const Match *m) {
     for (size_t i = 0; i < m->rule->n_match; i++) {
         const Type *type = m->nodes[i]->results[0]->type;
-        if (type->kind == TYPE_TENSOR && (!type->dtype || type->shape.rank < 0)) return false;
+        if (type->kind != TYPE_TENSOR) continue;
+        if (!type->dtype || (type->shape.rank < 0 && m->rule->level < RULE_LOWERS)) return false;
     }
     return true;
 }

@@ -789,7 +789,7 @@ static tn_status parse_header(Parser *p, Rule *r) {
     if (take_word(p, "level")) {
         if (p->token.kind != TOKEN_INT) return expected(p, "a number from 0 to 3");
         r->level = p->token.text.s[0] - '0';
-        if (p->token.text.n != 1 || r->level > 3) return expected(p, "a number from 0 to 3");
+        if (p->token.text.n != 1 || r->level > 4) return expected(p, "a number from 0 to 4");
         end = p->token.end;
         advance(p);
     }
