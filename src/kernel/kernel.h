@@ -57,13 +57,13 @@ typedef struct Prepared {
 
 typedef struct KernelDesc {
     const char *name; /* the row in kernels.def and the file's name */
-    const char *op;   /* "Conv", "com.microsoft.QGemm", several with blanks between; NULL: `runs` says */
+    const char *op;   /* "Conv", "tn.Fused", several with blanks between; NULL: `runs` says */
     bool (*runs)(const OpSchema *op); /* where `op` is NULL: which ops; NULL: all that have a reference function */
     Place place;
     const char *isa; /* NULL: baseline */
     int priority;    /* the higher comes first */
     bool (*match)(const KernelQuery *q);
-    /* Of a kernel for "Fused": whether a body may hold this node, as its heavy one or beside it. Asked before sizes are
+    /* Of a kernel for tn.Fused: whether a body may hold this node, as its heavy one or beside it. Asked before sizes are
        known; what it takes then, `match` must accept whatever the sizes are. */
     bool (*fuses)(const Node *inner);
     /* How result k should lie, given dense and row-major: may change its strides to another order of the same elements

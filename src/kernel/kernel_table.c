@@ -32,14 +32,11 @@ const KernelDesc *const *kernel_table(size_t *n) {
     return table->rows;
 }
 
-/* "tn.Loop"; without the domain where ONNX has no op of that name. */
 static bool is_named(const OpSchema *op, Str name) {
     size_t n = name.n; /* of the domain, with its dot */
     while (n > 0 && name.s[n - 1] != '.') n--;
-    Str domain = str_of(op->domain ? op->domain : ""), plain = {name.s + n, name.n - n};
-    if (!str_equal(str_of(op->name), plain)) return false;
-    if (n == 0 && str_equal(domain, STR("tn"))) return !op_find((Str){NULL, 0}, plain);
-    return str_equal(domain, (Str){name.s, n ? n - 1 : 0});
+    return str_equal(str_of(op->name), (Str){name.s + n, name.n - n}) &&
+           str_equal(str_of(op->domain ? op->domain : ""), (Str){name.s, n ? n - 1 : 0});
 }
 
 bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op) {

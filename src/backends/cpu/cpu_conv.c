@@ -155,7 +155,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_conv = {
     .name = "cpu_conv",
-    .op = "Conv Fused com.microsoft.FusedConv",
+    .op = "Conv tn.Fused com.microsoft.FusedConv",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 110,
     .match = matches,

@@ -257,7 +257,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_conv_transpose = {
     .name = "cpu_conv_transpose",
-    .op = "ConvTranspose Fused",
+    .op = "ConvTranspose tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 110,
     .match = matches,

@@ -22,7 +22,7 @@ static bool same_type(const Value *v, const Tensor *t) {
     return v->type->kind == TYPE_TENSOR && t->kind == TYPE_TENSOR && v->type->dtype == t->dtype;
 }
 
-static bool runs(const OpSchema *op) { return body_knows(op) || kernel_runs_op(&(KernelDesc){.op = "Fused"}, op); }
+static bool runs(const OpSchema *op) { return body_knows(op) || kernel_runs_op(&(KernelDesc){.op = "tn.Fused"}, op); }
 
 static bool matches(const KernelQuery *q) {
     const Node *node = q->node;

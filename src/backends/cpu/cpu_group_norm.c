@@ -222,7 +222,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_group_norm = {
     .name = "cpu_group_norm",
-    .op = "GroupNormalization InstanceNormalization Fused",
+    .op = "GroupNormalization InstanceNormalization tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,

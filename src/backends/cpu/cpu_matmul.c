@@ -436,7 +436,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_matmul = {
     .name = "cpu_matmul",
-    .op = "MatMul Gemm com.microsoft.FusedMatMul Fused",
+    .op = "MatMul Gemm com.microsoft.FusedMatMul tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,

@@ -332,7 +332,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_reduce = {
     .name = "cpu_reduce",
-    .op = "ReduceL1 ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Fused",
+    .op = "ReduceL1 ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,

@@ -171,7 +171,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 const KernelDesc kernel_cpu_softmax = {
     .name = "cpu_softmax",
-    .op = "Softmax LogSoftmax Fused",
+    .op = "Softmax LogSoftmax tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,
