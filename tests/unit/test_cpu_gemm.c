@@ -136,7 +136,7 @@ static void make_trial(Trial *t) {
     if (pick(0, 1)) g->tail.residual = t->residual.data;
     if (pick(0, 2) == 0) g->tail.lo = -0.5F, g->tail.hi = 6;
     if (pick(0, 1)) g->finish = finish, g->arg = t;
-    if (shared_b && pick(0, 1)) {
+    if (batch > 0 && shared_b && pick(0, 1)) {
         t->packed = aligned_alloc(64, gemm_packed_size(k, n) + 64 - gemm_packed_size(k, n) % 64);
         gemm_pack_b(t->packed, g->b, g->b_row, g->b_col, k, n);
         g->packed = t->packed;
