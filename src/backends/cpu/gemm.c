@@ -11,7 +11,7 @@ enum {
     DIRECT_ROWS = 8, /* up to so many rows of A, B is read where it lies: packing it costs as much as using it */
     PARTS = 4        /* for each thread, to even them out */
 };
-static const double NS_PER_FLOP = 0.01, NS_PER_BYTE = 0.05;
+static const double NS_PER_FLOP = 0.01, NS_PER_BYTE = 0.05, NS_PER_PART = 500;
 
 /* ---- packed right operands ----------------------------------------------------------------------------------- */
 
@@ -195,7 +195,8 @@ static void run_parts(void *arg, int64_t begin, int64_t end) {
 
 /* ---- parts --------------------------------------------------------------------------------------------------- */
 
-/* Nanoseconds of the thread that has most to do: what it computes, and what it reads. */
+/* Nanoseconds of the thread that has most to do: what it computes, and what it reads. Threads may come late or be held up, so
+   some of a part is time in which the others have nothing left to do. */
 static double time_of(const Work *w, int64_t parts_m, int64_t parts_n, int threads) {
     const GemmArgs *g = w->g;
     int64_t tiles = (g->m + w->t->mr - 1) / w->t->mr;
@@ -203,7 +204,8 @@ static double time_of(const Work *w, int64_t parts_m, int64_t parts_n, int threa
     double cols = (double)((w->panels + parts_n - 1) / parts_n * w->t->nr);
     double reads = rows + (w->where == B_EACH ? 3 : 1) * cols;
     double one = (2 * rows * cols * NS_PER_FLOP + 4 * reads * NS_PER_BYTE) * (double)g->k;
-    return one * (double)((parts_m * parts_n * g->batch + threads - 1) / threads);
+    double rounds = (double)((parts_m * parts_n * g->batch + threads - 1) / threads);
+    return one * (rounds + 0.3) + NS_PER_PART * rounds;
 }
 
 static void cut(Work *w) {
