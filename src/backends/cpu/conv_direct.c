@@ -15,8 +15,10 @@ typedef struct Direct {
     const ConvTable *table;
     ConvPanels panels;
     const float *weights, *zeros;
-    int64_t *offset;   /* of each tap in the data, from the window's first */
-    int32_t *at;       /* where each tap lies in the window, dilated: [taps][rank] */
+    int64_t *offset;          /* of each tap in the data, from the window's first */
+    int32_t *at;              /* where each tap lies in the window, dilated: [taps][rank] */
+    int64_t reach[CONV_DIMS]; /* of the window: from its first element to its last */
+    int64_t x_ld;      /* pixels are their own windows and follow each other at this distance in the data; 0: not so */
     bool rows_merge;   /* taps of one row of the window are neighbours in the data, as long as none is outside */
     int64_t rows, row; /* pixels of an image whose places follow each other: how many such rows, of what length */
     int64_t tiles, tiles_last;    /* of a row with a full panel, with the last */
@@ -27,32 +29,58 @@ typedef struct Direct {
 /* Some pixels of an image: where their windows begin. */
 typedef struct Pixels {
     int64_t n, base[CONV_MOST_ROWS]; /* in the data; outside of it where padding is */
+    bool inside;                     /* no window meets padding; else: */
     int64_t start[CONV_MOST_ROWS][CONV_DIMS];
-    bool inside; /* no window meets padding */
 } Pixels;
 
 /* ---- pixels -------------------------------------------------------------------------------------------------- */
 
+static void split_pixel(const ConvGeom *g, int64_t pixel, int64_t *at) {
+    for (int k = g->win.rank - 1; k > 0; k--) {
+        at[k] = pixel % g->out[k];
+        pixel /= g->out[k];
+    }
+    at[0] = pixel;
+}
+
+static void next_pixel(const ConvGeom *g, int64_t *at, int k) {
+    for (; k >= 0 && ++at[k] == g->out[k]; k--) at[k] = 0;
+}
+
+static void find_starts(const Direct *d, int64_t first, Pixels *px) {
+    const ConvGeom *g = d->run->g;
+    int64_t at[CONV_DIMS];
+    split_pixel(g, first, at);
+    for (int64_t i = 0; i < px->n; i++) {
+        for (int k = 0; k < g->win.rank; k++) px->start[i][k] = at[k] * g->win.stride[k] - g->win.begin[k];
+        next_pixel(g, at, g->win.rank - 1);
+    }
+}
+
+/* A row at a time, since tiles are many and small. */
 static void find_pixels(const Direct *d, int64_t first, int64_t n, Pixels *px) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
-    int64_t at[CONV_DIMS], rest = first;
-    for (int k = w->rank - 1; k >= 0; k--) {
-        at[k] = rest % g->out[k];
-        rest /= g->out[k];
-    }
+    const int last = w->rank - 1;
+    const int64_t *x = d->run->x.stride, step = w->stride[last] * x[last];
+    int64_t at[CONV_DIMS];
+    split_pixel(g, first, at);
     px->n = n;
     px->inside = true;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t base = 0;
-        for (int k = 0; k < w->rank; k++) {
-            int64_t start = px->start[i][k] = at[k] * w->stride[k] - w->begin[k];
-            base += start * d->run->x.stride[k];
-            px->inside &= start >= 0 && start + (w->kernel[k] - 1) * w->dilation[k] < g->in[k];
+    for (int64_t i = 0, of_row; i < n; i += of_row) {
+        int64_t start = at[last] * w->stride[last] - w->begin[last], base = start * x[last];
+        of_row = min_i64(n - i, g->out[last] - at[last]);
+        px->inside &= start >= 0 && start + (of_row - 1) * w->stride[last] + d->reach[last] < g->in[last];
+        for (int k = 0; k < last; k++) {
+            start = at[k] * w->stride[k] - w->begin[k];
+            base += start * x[k];
+            px->inside &= start >= 0 && start + d->reach[k] < g->in[k];
         }
-        px->base[i] = base;
-        for (int k = w->rank - 1; k >= 0 && ++at[k] == g->out[k]; k--) at[k] = 0;
+        for (int64_t j = 0; j < of_row; j++) px->base[i + j] = base + j * step;
+        at[last] = 0;
+        next_pixel(g, at, last - 1);
     }
+    if (!px->inside) find_starts(d, first, px);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
@@ -102,20 +130,33 @@ static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t
     }
 }
 
+static void find_windows(const Direct *d, const float *x, int64_t first, int64_t n, int64_t k0, int64_t k1,
+                         Runs *runs) {
+    Pixels px;
+    find_pixels(d, first, n, &px);
+    find_runs(d, &px, x, k0, k1, runs);
+}
+
+/* The same where a pixel is its own window. */
+static void find_points(const Direct *d, const float *x, int64_t n, int64_t k0, int64_t k1, Runs *runs) {
+    runs->n = 1;
+    runs->run[0] = (ConvRun){k0, k1 - k0};
+    for (int64_t i = 0; i < n; i++) runs->px[i] = x + i * d->x_ld;
+}
+
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
 
 typedef struct Block {
     int64_t image, group, panel;
-    int64_t tiles, first, end; /* of a row of the image with this panel; in the block, all rows' tiles counted */
+    int64_t tiles, size,
+        longer;         /* tiles of a row of the image with this panel: their pixels; the first have one more */
+    int64_t first, end; /* tiles in the block, all rows' tiles counted */
 } Block;
 
-/* Tiles of nearly equal size, the same whatever the blocks are. */
+/* Tiles are the same whatever the blocks are. */
 static int64_t tile_start(const Direct *d, const Block *b, int64_t tile) {
-    return tile / b->tiles * d->row + tile % b->tiles * d->row / b->tiles;
-}
-
-static int64_t tile_end(const Direct *d, const Block *b, int64_t tile) {
-    return tile / b->tiles * d->row + (tile % b->tiles + 1) * d->row / b->tiles;
+    int64_t row = d->rows == 1 && tile < b->tiles ? 0 : tile / b->tiles, at = tile - row * b->tiles;
+    return row * d->row + at * b->size + min_i64(at, b->longer);
 }
 
 /* Where a pixel lies, from the image's first. */
@@ -168,10 +209,9 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
     for (int64_t tile = b->first; tile < b->end; tile++) {
-        int64_t first = tile_start(d, b, tile), n = tile_end(d, b, tile) - first;
-        Pixels px;
-        find_pixels(d, first, n, &px);
-        find_runs(d, &px, x, k0, k1, &runs);
+        int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
+        if (d->x_ld) find_points(d, x + first * d->x_ld + k0, n, k0, k1, &runs);
+        else find_windows(d, x, first, n, k0, k1, &runs);
         t.n_runs = runs.n;
         t.y = y + place_of(d, first, run->y_ld, run->y.stride);
         if (t.finish) finish_of(d, b, first, &finish);
@@ -185,6 +225,8 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
 static void run_panel(const Direct *d, Block *b, int64_t block) {
     const ConvGeom *g = d->run->g;
     b->tiles = b->panel == d->panels.n - 1 ? d->tiles_last : d->tiles;
+    b->size = d->row / b->tiles;
+    b->longer = d->row % b->tiles;
     b->first = block * d->rows * b->tiles / d->blocks;
     b->end = (block + 1) * d->rows * b->tiles / d->blocks;
     for (int64_t i = 0; i < d->n_k; i++) run_tiles(d, b, i * d->step_k, min_i64(d->k, (i + 1) * d->step_k));
@@ -214,6 +256,7 @@ static tn_status find_taps(KernelCtx *c, Direct *d) {
     d->at = arena_array(c->scratch, int32_t, (size_t)(g->taps * rank) + 1);
     d->zeros = arena_array(c->scratch, float, (size_t)g->c + 16);
     if (!d->offset || !d->at || !d->zeros) return TN_OUT_OF_MEMORY;
+    for (int k = 0; k < rank; k++) d->reach[k] = (g->win.kernel[k] - 1) * g->win.dilation[k];
     int64_t tap[CONV_DIMS] = {0};
     for (int64_t t = 0; t < g->taps; t++) {
         for (int k = 0; k < rank; k++) {
@@ -224,6 +267,20 @@ static tn_status find_taps(KernelCtx *c, Direct *d) {
     }
     d->rows_merge = !d->run->taps && g->win.dilation[rank - 1] * d->run->x.stride[rank - 1] == g->c;
     return TN_OK;
+}
+
+static void find_point_distance(Direct *d) {
+    const ConvGeom *g = d->run->g;
+    const ConvWindow *w = &g->win;
+    int64_t pixels = 1, ld = d->run->x.stride[w->rank - 1];
+    if (g->taps != 1 || d->run->taps || d->rows != 1) return;
+    for (int k = w->rank - 1; k >= 0; k--) {
+        if (w->stride[k] != 1 || w->begin[k] != 0 || g->in[k] != g->out[k]) return;
+        if (g->in[k] > 1 && pixels > 1 && d->run->x.stride[k] != pixels * ld) return;
+        if (g->in[k] > 1 && pixels == 1) ld = d->run->x.stride[k];
+        pixels *= g->in[k];
+    }
+    d->x_ld = ld;
 }
 
 /* How threads share the work decides no answer: tiles are the same. */
@@ -267,6 +324,7 @@ tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels)
     d.row = run->y_apart ? g->out[g->win.rank - 1] : g->out_px;
     d.rows = g->out_px / d.row;
     TRY(find_taps(c, &d));
+    find_point_distance(&d);
     find_blocks(&d);
     share(&d, pool_threads(c->pool));
     int64_t items = g->batch * g->group * d.panel_blocks * d.blocks;

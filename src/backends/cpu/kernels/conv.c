@@ -3,6 +3,8 @@
 #include "backends/cpu/conv_tile_int.h"
 #include "backends/cpu/kernels/vec_int.h"
 
+#include <math.h>
+
 /* Data may be a mapped constant, which can lie at any byte. */
 INLINE float float_at(const float *p) {
     float x;

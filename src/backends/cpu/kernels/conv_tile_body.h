@@ -45,9 +45,11 @@ static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
                 for (int j = 0; j < NV - 1; j++) c[i][j] += vf_load(residual + j * VF);
                 c[i][NV - 1] += vf_load_n(residual + (NV - 1) * VF, last);
             }
-        const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
-        for (int i = 0; i < ROWS; i++)
-            for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j])); /* a NaN stays one */
+        if (f->lo > -INFINITY || f->hi < INFINITY) {
+            const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
+            for (int i = 0; i < ROWS; i++)
+                for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j])); /* a NaN stays one */
+        }
     }
     for (int i = 0; i < ROWS; i++) {
         float *y = t->y + i * t->y_ld;
