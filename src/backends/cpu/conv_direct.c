@@ -47,24 +47,24 @@ static void next_pixel(const ConvGeom *g, int64_t *at, int k) {
     for (; k >= 0 && ++at[k] == g->out[k]; k--) at[k] = 0;
 }
 
-static void find_starts(const Direct *d, int64_t first, Pixels *px) {
+static void find_starts(const Direct *d, const int64_t *from, Pixels *px) {
     const ConvGeom *g = d->run->g;
     int64_t at[CONV_DIMS];
-    split_pixel(g, first, at);
+    memcpy(at, from, sizeof at);
     for (int64_t i = 0; i < px->n; i++) {
         for (int k = 0; k < g->win.rank; k++) px->start[i][k] = at[k] * g->win.stride[k] - g->win.begin[k];
         next_pixel(g, at, g->win.rank - 1);
     }
 }
 
-/* A row at a time, since tiles are many and small. */
-static void find_pixels(const Direct *d, int64_t first, int64_t n, Pixels *px) {
+/* n pixels from `at` on, which moves behind them. A row at a time, since tiles are many and small. */
+static void find_pixels(const Direct *d, int64_t *at, int64_t n, Pixels *px) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
     const int last = w->rank - 1;
     const int64_t *x = d->run->x.stride, step = w->stride[last] * x[last];
-    int64_t at[CONV_DIMS];
-    split_pixel(g, first, at);
+    int64_t from[CONV_DIMS];
+    memcpy(from, at, sizeof from);
     px->n = n;
     px->inside = true;
     for (int64_t i = 0, of_row; i < n; i += of_row) {
@@ -77,10 +77,10 @@ static void find_pixels(const Direct *d, int64_t first, int64_t n, Pixels *px) {
             px->inside &= start >= 0 && start + d->reach[k] < g->in[k];
         }
         for (int64_t j = 0; j < of_row; j++) px->base[i + j] = base + j * step;
-        at[last] = 0;
-        next_pixel(g, at, last - 1);
+        at[last] += of_row - 1;
+        next_pixel(g, at, last);
     }
-    if (!px->inside) find_starts(d, first, px);
+    if (!px->inside) find_starts(d, from, px);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
@@ -120,20 +120,23 @@ static void add_inner(const Direct *d, const Pixels *px, const float *x, int64_t
 static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t k0, int64_t k1, Runs *runs) {
     const ConvGeom *g = d->run->g;
     const int64_t of_row = d->rows_merge && px->inside ? g->win.kernel[g->win.rank - 1] : 1;
+    int64_t t = g->c ? k0 / g->c : 0, c = k0 - t * g->c, in_row = t % of_row;
+    int64_t left = (of_row - in_row) * g->c - c;
     runs->n = 0;
-    for (int64_t k = k0; k < k1;) {
-        int64_t t = k / g->c, c = k - t * g->c, end = min_i64(k1, (t / of_row + 1) * of_row * g->c);
+    for (int64_t k = k0, n; k < k1; k += n) {
+        n = min_i64(k1 - k, left);
         int64_t row = d->run->taps ? d->run->taps[t] * g->c + c : k;
         if (px->inside) add_inner(d, px, x, t, c, runs);
-        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){row, end - k};
-        k = end;
+        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){row, n};
+        t += of_row - in_row;
+        c = in_row = 0;
+        left = of_row * g->c;
     }
 }
 
-static void find_windows(const Direct *d, const float *x, int64_t first, int64_t n, int64_t k0, int64_t k1,
-                         Runs *runs) {
+static void find_windows(const Direct *d, const float *x, int64_t *at, int64_t n, int64_t k0, int64_t k1, Runs *runs) {
     Pixels px;
-    find_pixels(d, first, n, &px);
+    find_pixels(d, at, n, &px);
     find_runs(d, &px, x, k0, k1, runs);
 }
 
@@ -208,10 +211,12 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .cols = min_i64(width, g->m - channel),
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
+    int64_t at[CONV_DIMS];
+    split_pixel(g, tile_start(d, b, b->first), at);
     for (int64_t tile = b->first; tile < b->end; tile++) {
         int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
         if (d->x_ld) find_points(d, x + first * d->x_ld + k0, n, k0, k1, &runs);
-        else find_windows(d, x, first, n, k0, k1, &runs);
+        else find_windows(d, x, at, n, k0, k1, &runs);
         t.n_runs = runs.n;
         t.y = y + place_of(d, first, run->y_ld, run->y.stride);
         if (t.finish) finish_of(d, b, first, &finish);
