@@ -15,6 +15,13 @@ INLINE float float_at(const float *p) {
 #define TILE_NAME_(rows, vectors) tile_##rows##_##vectors
 #define TILE_NAME(rows, vectors) TILE_NAME_(rows, vectors)
 
+/* So that the sums stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* The sums take ROWS * NV registers; the weights of one k NV more, and one a datum. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define REGISTERS 32

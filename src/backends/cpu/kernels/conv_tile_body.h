@@ -5,11 +5,11 @@
 static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
     vf c[ROWS][NV];
     const int64_t last = t->cols - (NV - 1) * VF; /* channels in the last vector */
-    for (int i = 0; i < ROWS; i++) {
-        for (int j = 0; j < NV; j++) c[i][j] = (vf){0};
+    UNROLL for (int i = 0; i < ROWS; i++) {
+        UNROLL for (int j = 0; j < NV; j++) c[i][j] = (vf){0};
         if (!t->resume) continue;
         const float *y = t->y + i * t->y_ld;
-        for (int j = 0; j < NV - 1; j++) c[i][j] = vf_load(y + j * VF);
+        UNROLL for (int j = 0; j < NV - 1; j++) c[i][j] = vf_load(y + j * VF);
         c[i][NV - 1] = vf_load_n(y + (NV - 1) * VF, last);
     }
     const char *ahead = t->ahead;
@@ -17,43 +17,44 @@ static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
     for (int64_t r = 0; r < t->n_runs; r++) {
         const float *const *px = t->px + r * CONV_MOST_ROWS;
         const float *a[ROWS];
-        for (int i = 0; i < ROWS; i++) a[i] = px[i];
+        UNROLL for (int i = 0; i < ROWS; i++) a[i] = px[i];
         const float *w = t->w + t->runs[r].k * (NV * VF);
         const int64_t n = t->runs[r].n;
         for (int64_t k = 0; k < n; k++) {
             vf b[NV];
-            for (int j = 0; j < NV; j++) b[j] = vf_load(w + j * VF);
+            UNROLL for (int j = 0; j < NV; j++) b[j] = vf_load(w + j * VF);
             w += NV * VF;
             __builtin_prefetch(ahead, 0, 2);
             ahead += ahead_step;
-            for (int i = 0; i < ROWS; i++) {
+            UNROLL for (int i = 0; i < ROWS; i++) {
                 const vf x = vf_set(float_at(a[i] + k));
-                for (int j = 0; j < NV; j++) c[i][j] = vf_fma(x, b[j], c[i][j]);
+                UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_fma(x, b[j], c[i][j]);
             }
         }
     }
     const ConvFinish *f = t->finish;
-    if (f) {
-        if (f->bias)
-            for (int j = 0; j < NV; j++) {
-                const vf bias = vf_load(f->bias + j * VF);
-                for (int i = 0; i < ROWS; i++) c[i][j] += bias;
-            }
-        if (f->residual)
-            for (int i = 0; i < ROWS; i++) {
-                const float *residual = f->residual + i * f->residual_ld;
-                for (int j = 0; j < NV - 1; j++) c[i][j] += vf_load(residual + j * VF);
-                c[i][NV - 1] += vf_load_n(residual + (NV - 1) * VF, last);
-            }
-        if (f->lo > -INFINITY || f->hi < INFINITY) {
-            const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
-            for (int i = 0; i < ROWS; i++)
-                for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j])); /* a NaN stays one */
+    if (f && f->bias) {
+        UNROLL for (int j = 0; j < NV; j++) {
+            const vf bias = vf_load(f->bias + j * VF);
+            UNROLL for (int i = 0; i < ROWS; i++) c[i][j] += bias;
         }
     }
-    for (int i = 0; i < ROWS; i++) {
+    if (f && f->residual) {
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            const float *residual = f->residual + i * f->residual_ld;
+            UNROLL for (int j = 0; j < NV - 1; j++) c[i][j] += vf_load(residual + j * VF);
+            c[i][NV - 1] += vf_load_n(residual + (NV - 1) * VF, last);
+        }
+    }
+    if (f && (f->lo > -INFINITY || f->hi < INFINITY)) {
+        const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j])); /* a NaN stays one */
+        }
+    }
+    UNROLL for (int i = 0; i < ROWS; i++) {
         float *y = t->y + i * t->y_ld;
-        for (int j = 0; j < NV - 1; j++) vf_store(y + j * VF, c[i][j]);
+        UNROLL for (int j = 0; j < NV - 1; j++) vf_store(y + j * VF, c[i][j]);
         if (last == VF) vf_store(y + (NV - 1) * VF, c[i][NV - 1]);
         else vf_store_n(y + (NV - 1) * VF, c[i][NV - 1], last);
     }
