@@ -85,7 +85,7 @@ static void seek(const Lines *l, int rank, int64_t index, int64_t *x, int64_t *y
 }
 
 static void run_row(const Lines *l, const RowsTable *table, const float *x, float *y) {
-    float top = (float)table->reduce[ROWS_MAX](x, l->n, (Centre){0, 0});
+    float top = table->top(x, l->n);
     if (!l->log) {
         double sum = table->exp_sum(y, x, top, l->n);
         table->shift_scale(y, y, 0, (float)(1 / sum), 0, l->n);

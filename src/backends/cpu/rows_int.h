@@ -19,6 +19,7 @@ typedef struct RowsTable {
     /* acc[c] becomes what it was and the rows of column c; at most 256 columns. `centres` (may be NULL): of each column. */
     void (*reduce_columns[ROWS_KINDS])(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols,
                                        const Centre *centres);
+    float (*top)(const float *x, int64_t n); /* the largest, beside NaNs */
     /* y = e^(x - top); the sum of them. */
     double (*exp_sum)(float *y, const float *x, float top, int64_t n);
     /* y = (x - top) * factor - less */

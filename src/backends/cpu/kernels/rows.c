@@ -17,7 +17,8 @@ INLINE vf fold(RowsKind kind, vf acc, vf x, vf high, vf low) {
     case ROWS_ABS: return acc + vf_abs(x);
     case ROWS_SQUARE: return vf_fma(d, d, acc);
     case ROWS_MAX: return most(acc, x);
-    default: return least(acc, x);
+    case ROWS_MIN: return least(acc, x);
+    default: return vf_max(x, acc);
     }
 }
 INLINE vf first_of(RowsKind kind) { return vf_set(kind == ROWS_MAX ? -INFINITY : kind == ROWS_MIN ? INFINITY : 0.0f); }
@@ -27,6 +28,34 @@ INLINE double join(RowsKind kind, double a, double x) {
     case ROWS_MIN: return a < x || a != a ? a : x;
     default: return a + x;
     }
+}
+
+/* The lower half with the upper half taken in, `n` lanes being left: in the same order on every level of that width. */
+#define FOLD_HALVES(t, op)                          \
+    for (int width = VF / 2; width > 0; width /= 2) \
+        for (int k = 0; k < width; k++) t[k] = op(t[k], t[k + width])
+#define PLUS(a, b) ((a) + (b))
+#define MORE(a, b) ((a) > (b) ? (a) : (b))
+INLINE float sum_lanes(vf v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float t[VF];
+    vf_store(t, v);
+    FOLD_HALVES(t, PLUS);
+    return t[0];
+#endif
+}
+/* NaN need not be seen. */
+INLINE float top_lane(vf v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    float t[VF];
+    vf_store(t, v);
+    FOLD_HALVES(t, MORE);
+    return t[0];
+#endif
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -51,6 +80,7 @@ INLINE double reduce_block(RowsKind kind, const float *x, int64_t n, vf high, vf
     if (i < n) b = fold_rest(kind, b, x + i, n - i, high, low);
     bool adds = kind != ROWS_MAX && kind != ROWS_MIN;
     vf all = adds ? (a + b) + (c + d) : fold(kind, fold(kind, a, b, high, low), fold(kind, c, d, high, low), high, low);
+    if (adds) return (double)sum_lanes(all);
     double result = (double)all[0];
     for (int k = 1; k < VF; k++) result = join(kind, result, (double)all[k]);
     return result;
@@ -69,6 +99,19 @@ REDUCE(reduce_abs, ROWS_ABS)
 REDUCE(reduce_square, ROWS_SQUARE)
 REDUCE(reduce_max, ROWS_MAX)
 REDUCE(reduce_min, ROWS_MIN)
+
+/* The largest; NaNs are passed over. */
+static float top_of(const float *x, int64_t n) {
+    vf a = vf_set(-INFINITY), b = a;
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        a = vf_max(vf_load(x + i), a);
+        b = vf_max(vf_load(x + i + VF), b);
+    }
+    for (; i + VF <= n; i += VF) a = vf_max(vf_load(x + i), a);
+    if (i < n) b = fold_rest(ROWS_KINDS, b, x + i, n - i, b, b);
+    return top_lane(vf_max(a, b));
+}
 
 static double exp_sum(float *y, const float *x, float top, int64_t n) {
     vf t = vf_set(top);
@@ -91,7 +134,7 @@ static double exp_sum(float *y, const float *x, float top, int64_t n) {
             for (int k = 0; k < VF; k++) lane[k] = k;
             a += vf_select(lane < (int32_t)m, p, zero);
         }
-        sum += (double)vf_sum(a + b);
+        sum += (double)sum_lanes(a + b);
     }
     return sum;
 }
@@ -252,6 +295,7 @@ static void normalise_columns(float *y, int64_t y_ld, const float *x, int64_t x_
 const RowsTable ISA_NAME(rows_table) = {
     .reduce = {reduce_sum, reduce_abs, reduce_square, reduce_max, reduce_min},
     .reduce_columns = {columns_sum, columns_abs, columns_square, columns_max, columns_min},
+    .top = top_of,
     .exp_sum = exp_sum,
     .shift_scale = shift_scale,
     .softmax_columns = softmax_columns,
