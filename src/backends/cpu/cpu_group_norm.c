@@ -74,6 +74,13 @@ static bool leaves_range(double variance, double epsilon) {
     return !isfinite(variance) || (variance < 1e-30 && epsilon < 1e-20);
 }
 
+/* From sums of differences to a mean that is nearly right, and of their squares: the mean, and the variance. */
+static double correct(double sum, double squares, double n, double *mean) {
+    double off = sum / n, variance = squares / n - off * off;
+    *mean += off;
+    return variance < 0 ? 0 : variance; /* NaN stays */
+}
+
 /* Planes one after the other: a group is one run. */
 static void run_planes(void *arg, int64_t begin, int64_t end) {
     const Job *job = arg;
@@ -83,8 +90,9 @@ static void run_planes(void *arg, int64_t begin, int64_t end) {
         int64_t channel = i % groups * job->of_group, at = channel * job->plane;
         const float *x = job->x + i / groups * job->x_batch + at;
         float *y = job->y + i / groups * job->y_batch + at;
-        double mean = table->reduce[ROWS_SUM](x, n, (Centre){0, 0}) / (double)n;
-        double variance = table->reduce[ROWS_SQUARE](x, n, centre_of(mean)) / (double)n;
+        double sum, squares, about = (double)(float)(table->reduce[ROWS_SUM](x, n) / (double)n);
+        table->moments(x, n, (float)about, &sum, &squares);
+        double mean = about, variance = correct(sum, squares, (double)n, &mean);
         if (leaves_range(variance, job->epsilon)) variance = exact_moments(x, 1, 0, n, &mean);
         double inverse = 1 / sqrt(variance + job->epsilon);
         for (int64_t k = 0; k < job->of_group; k++, channel++) {
@@ -99,24 +107,21 @@ static void run_planes(void *arg, int64_t begin, int64_t end) {
 /* Moments of whole groups among `n` channels from x on, up to ROWS_MOST_COLUMNS. */
 static void block_moments(const Job *job, const RowsTable *table, const float *x, int64_t n, double *mean,
                           double *inverse) {
-    double sums[ROWS_MOST_COLUMNS] = {0}, squares[ROWS_MOST_COLUMNS] = {0};
-    Centre centres[ROWS_MOST_COLUMNS];
+    double sums[ROWS_MOST_COLUMNS] = {0}, off[ROWS_MOST_COLUMNS] = {0}, squares[ROWS_MOST_COLUMNS] = {0};
+    float about[ROWS_MOST_COLUMNS];
     int64_t of = job->of_group;
     double count = (double)of * (double)job->plane;
-    table->reduce_columns[ROWS_SUM](sums, x, job->x_ld, job->plane, n, NULL);
+    table->reduce_columns[ROWS_SUM](sums, x, job->x_ld, job->plane, n);
     for (int64_t g = 0; g < n; g += of) {
         double sum = 0;
         for (int64_t k = 0; k < of; k++) sum += sums[g + k];
-        for (int64_t k = 0; k < of; k++) {
-            mean[g + k] = sum / count;
-            centres[g + k] = centre_of(sum / count);
-        }
+        for (int64_t k = 0; k < of; k++) about[g + k] = (float)(sum / count);
     }
-    table->reduce_columns[ROWS_SQUARE](squares, x, job->x_ld, job->plane, n, centres);
+    table->moments_columns(off, squares, x, job->x_ld, job->plane, n, about);
     for (int64_t g = 0; g < n; g += of) {
-        double sum = 0, m = mean[g];
-        for (int64_t k = 0; k < of; k++) sum += squares[g + k];
-        double variance = sum / count;
+        double sum = 0, square = 0, m = (double)about[g];
+        for (int64_t k = 0; k < of; k++) sum += off[g + k], square += squares[g + k];
+        double variance = correct(sum, square, count, &m);
         if (leaves_range(variance, job->epsilon)) variance = exact_moments(x + g, job->plane, job->x_ld, of, &m);
         for (int64_t k = 0; k < of; k++) {
             mean[g + k] = m;

@@ -151,6 +151,16 @@ static double exact_variance(const float *x, int64_t n, bool centre, double *mea
     return squares / (double)n;
 }
 
+/* The mean of floats is nearly right; what is left around it says how far it is off. */
+static void find_moments(const RowsTable *table, const float *x, int64_t n, double *mean, double *variance) {
+    double sum, squares, about = (double)(float)(table->reduce[ROWS_SUM](x, n) / (double)n);
+    table->moments(x, n, (float)about, &sum, &squares);
+    double off = sum / (double)n;
+    *mean = about + off;
+    *variance = squares / (double)n - off * off;
+    if (*variance < 0) *variance = 0; /* NaN stays */
+}
+
 static void run_row(const Job *job, const RowsTable *table, const int64_t *at) {
     const float *x = row_of(&job->x, at, job->axis);
     float *y = row_of(&job->y, at, job->axis);
@@ -159,13 +169,12 @@ static void run_row(const Job *job, const RowsTable *table, const int64_t *at) {
         table->add(sum, x, row_of(&job->skip, at, job->axis), row_of(&job->bias, at, job->axis), job->n);
         x = sum;
     }
-    double mean = job->centre ? table->reduce[ROWS_SUM](x, job->n, (Centre){0, 0}) / (double)job->n : 0;
-    Centre centre = {(float)mean, (float)(mean - (double)(float)mean)};
-    double variance = table->reduce[ROWS_SQUARE](x, job->n, centre) / (double)job->n;
-    if (!isfinite(variance) || (variance < 1e-30 && job->epsilon < 1e-20)) {
+    double mean = 0, variance = 0;
+    if (job->centre) find_moments(table, x, job->n, &mean, &variance);
+    else variance = table->reduce[ROWS_SQUARE](x, job->n) / (double)job->n;
+    if (!isfinite(variance) || (variance < 1e-30 && job->epsilon < 1e-20))
         variance = exact_variance(x, job->n, job->centre, &mean);
-        centre = (Centre){(float)mean, (float)(mean - (double)(float)mean)};
-    }
+    Centre centre = {(float)mean, (float)(mean - (double)(float)mean)};
     double inverse = 1 / sqrt(variance + job->epsilon);
     if (job->mean.p) *row_of(&job->mean, at, job->axis) = (float)mean;
     if (job->inverse.p) *row_of(&job->inverse, at, job->axis) = (float)inverse;

@@ -201,7 +201,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
         int64_t first = piece * job->units_of_piece, last = min_i64(job->units, first + job->units_of_piece);
         for (int64_t u = first; u < last; u++) {
             const float *at = x + find_unit(job, u, &n);
-            double part = table->reduce[job->kind](at, n, (Centre){0, 0});
+            double part = table->reduce[job->kind](at, n);
             if (leaves_range(job->kind, part)) part = exact(job->kind, at, 1, n);
             value = join(job->kind, value, part);
         }
@@ -215,7 +215,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
 static void run_unit(const Job *job, const RowsTable *table, const float *x, int64_t n, int64_t cols, double *acc) {
     double before[ROWS_MOST_COLUMNS];
     memcpy(before, acc, (size_t)cols * sizeof *acc);
-    table->reduce_columns[job->kind](acc, x, job->step, n, cols, NULL);
+    table->reduce_columns[job->kind](acc, x, job->step, n, cols);
     for (int64_t i = 0; i < cols && job->kind < ROWS_MAX; i++)
         if (leaves_range(job->kind, acc[i])) acc[i] = before[i] + exact(job->kind, x + i, job->step, n);
 }

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/isa_int.h"
 
+enum { ROWS_MOST_COLUMNS = 256 };
 typedef enum RowsKind { ROWS_SUM, ROWS_ABS, ROWS_SQUARE, ROWS_MAX, ROWS_MIN, ROWS_KINDS } RowsKind;
 
 /* A number that is taken off before, as the sum of two floats. */
@@ -14,11 +15,14 @@ typedef struct Centre {
 } Centre;
 
 typedef struct RowsTable {
-    /* Of n neighbours; of squares after the centre is taken off. NaN where there is one. */
-    double (*reduce[ROWS_KINDS])(const float *x, int64_t n, Centre centre);
-    /* acc[c] becomes what it was and the rows of column c; at most 256 columns. `centres` (may be NULL): of each column. */
-    void (*reduce_columns[ROWS_KINDS])(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols,
-                                       const Centre *centres);
+    /* Of n neighbours. NaN where there is one. */
+    double (*reduce[ROWS_KINDS])(const float *x, int64_t n);
+    /* acc[c] becomes what it was and the rows of column c; at most ROWS_MOST_COLUMNS. */
+    void (*reduce_columns[ROWS_KINDS])(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols);
+    /* Sums of x - about and of its square: with a mean that is nearly right, the exact one and the variance follow. */
+    void (*moments)(const float *x, int64_t n, float about, double *sum, double *squares);
+    void (*moments_columns)(double *sums, double *squares, const float *x, int64_t ld, int64_t rows, int64_t cols,
+                            const float *about);
     float (*top)(const float *x, int64_t n); /* the largest, beside NaNs */
     /* y = e^(x - top); the sum of them. */
     double (*exp_sum)(float *y, const float *x, float top, int64_t n);
@@ -37,7 +41,5 @@ typedef struct RowsTable {
     void (*add)(float *y, const float *a, const float *b, const float *c, int64_t n);
 } RowsTable;
 ISA_TABLE(RowsTable, rows_table);
-
-enum { ROWS_MOST_COLUMNS = 256 };
 
 #endif

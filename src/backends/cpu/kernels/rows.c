@@ -10,12 +10,11 @@ enum {
 
 INLINE vf most(vf a, vf x) { return vf_select((a > x) | (a != a), a, x); } /* NaN stays */
 INLINE vf least(vf a, vf x) { return vf_select((a < x) | (a != a), a, x); }
-INLINE vf fold(RowsKind kind, vf acc, vf x, vf high, vf low) {
-    vf d = (x - high) - low;
+INLINE vf fold(RowsKind kind, vf acc, vf x) {
     switch (kind) {
     case ROWS_SUM: return acc + x;
     case ROWS_ABS: return acc + vf_abs(x);
-    case ROWS_SQUARE: return vf_fma(d, d, acc);
+    case ROWS_SQUARE: return vf_fma(x, x, acc);
     case ROWS_MAX: return most(acc, x);
     case ROWS_MIN: return least(acc, x);
     default: return vf_max(x, acc);
@@ -60,45 +59,71 @@ INLINE float top_lane(vf v) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The lanes that the rest of a row does not fill stay as they are. */
-INLINE vf fold_rest(RowsKind kind, vf acc, const float *x, int64_t n, vf high, vf low) {
+/* Where the first n lanes are. */
+INLINE vi lanes_below(int64_t n) {
     vi lane;
     for (int i = 0; i < VF; i++) lane[i] = i;
-    return vf_select(lane < (int32_t)n, fold(kind, acc, vf_load_n(x, n), high, low), acc);
+    return lane < (int32_t)n;
+}
+/* The lanes that the rest of a row does not fill stay as they are. */
+INLINE vf fold_rest(RowsKind kind, vf acc, const float *x, int64_t n) {
+    return vf_select(lanes_below(n), fold(kind, acc, vf_load_n(x, n)), acc);
 }
 
-INLINE double reduce_block(RowsKind kind, const float *x, int64_t n, vf high, vf low) {
+INLINE double reduce_block(RowsKind kind, const float *x, int64_t n) {
     vf a = first_of(kind), b = a, c = a, d = a;
     int64_t i = 0;
     for (; i + 4 * VF <= n; i += 4 * VF) {
-        a = fold(kind, a, vf_load(x + i), high, low);
-        b = fold(kind, b, vf_load(x + i + VF), high, low);
-        c = fold(kind, c, vf_load(x + i + 2 * VF), high, low);
-        d = fold(kind, d, vf_load(x + i + 3 * VF), high, low);
+        a = fold(kind, a, vf_load(x + i));
+        b = fold(kind, b, vf_load(x + i + VF));
+        c = fold(kind, c, vf_load(x + i + 2 * VF));
+        d = fold(kind, d, vf_load(x + i + 3 * VF));
     }
-    for (; i + VF <= n; i += VF) a = fold(kind, a, vf_load(x + i), high, low);
-    if (i < n) b = fold_rest(kind, b, x + i, n - i, high, low);
-    bool adds = kind != ROWS_MAX && kind != ROWS_MIN;
-    vf all = adds ? (a + b) + (c + d) : fold(kind, fold(kind, a, b, high, low), fold(kind, c, d, high, low), high, low);
-    if (adds) return (double)sum_lanes(all);
+    for (; i + VF <= n; i += VF) a = fold(kind, a, vf_load(x + i));
+    if (i < n) b = fold_rest(kind, b, x + i, n - i);
+    if (kind != ROWS_MAX && kind != ROWS_MIN) return (double)sum_lanes((a + b) + (c + d));
+    vf all = fold(kind, fold(kind, a, b), fold(kind, c, d));
     double result = (double)all[0];
     for (int k = 1; k < VF; k++) result = join(kind, result, (double)all[k]);
     return result;
 }
 
-#define REDUCE(name, kind)                                                                            \
-    static double name(const float *x, int64_t n, Centre centre) {                                    \
-        vf high = vf_set(centre.high), low = vf_set(centre.low);                                      \
-        double result = (double)first_of(kind)[0];                                                    \
-        for (int64_t i = 0; i < n; i += BLOCK)                                                        \
-            result = join(kind, result, reduce_block(kind, x + i, min_i64(BLOCK, n - i), high, low)); \
-        return result;                                                                                \
+#define REDUCE(name, kind)                                                                 \
+    static double name(const float *x, int64_t n) {                                        \
+        double result = (double)first_of(kind)[0];                                         \
+        for (int64_t i = 0; i < n; i += BLOCK)                                             \
+            result = join(kind, result, reduce_block(kind, x + i, min_i64(BLOCK, n - i))); \
+        return result;                                                                     \
     }
 REDUCE(reduce_sum, ROWS_SUM)
 REDUCE(reduce_abs, ROWS_ABS)
 REDUCE(reduce_square, ROWS_SQUARE)
 REDUCE(reduce_max, ROWS_MAX)
 REDUCE(reduce_min, ROWS_MIN)
+
+static void moments(const float *x, int64_t n, float about, double *sum, double *squares) {
+    vf m = vf_set(about);
+    *sum = *squares = 0;
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t end = min_i64(n, from + BLOCK), i = from;
+        vf a = {0}, b = {0}, p = {0}, q = {0};
+        for (; i + 2 * VF <= end; i += 2 * VF) {
+            vf v = vf_load(x + i) - m, w = vf_load(x + i + VF) - m;
+            a += v;
+            b += w;
+            p = vf_fma(v, v, p);
+            q = vf_fma(w, w, q);
+        }
+        for (; i < end; i += VF) {
+            int64_t k = min_i64(VF, end - i);
+            vf v = vf_select(lanes_below(k), vf_load_n(x + i, k) - m, (vf){0});
+            a += v;
+            p = vf_fma(v, v, p);
+        }
+        *sum += (double)sum_lanes(a + b);
+        *squares += (double)sum_lanes(p + q);
+    }
+}
 
 /* The largest; NaNs are passed over. */
 static float top_of(const float *x, int64_t n) {
@@ -109,7 +134,7 @@ static float top_of(const float *x, int64_t n) {
         b = vf_max(vf_load(x + i + VF), b);
     }
     for (; i + VF <= n; i += VF) a = vf_max(vf_load(x + i), a);
-    if (i < n) b = fold_rest(ROWS_KINDS, b, x + i, n - i, b, b);
+    if (i < n) b = fold_rest(ROWS_KINDS, b, x + i, n - i);
     return top_lane(vf_max(a, b));
 }
 
@@ -128,11 +153,9 @@ static double exp_sum(float *y, const float *x, float top, int64_t n) {
         }
         for (; i < end; i += VF) {
             int64_t m = min_i64(VF, end - i);
-            vf p = vf_exp(vf_load_n(x + i, m) - t), zero = {0};
+            vf p = vf_exp(vf_load_n(x + i, m) - t);
             vf_store_n(y + i, p, m);
-            vi lane;
-            for (int k = 0; k < VF; k++) lane[k] = k;
-            a += vf_select(lane < (int32_t)m, p, zero);
+            a += vf_select(lanes_below(m), p, (vf){0});
         }
         sum += (double)sum_lanes(a + b);
     }
@@ -184,28 +207,18 @@ static void add(float *y, const float *a, const float *b, const float *c, int64_
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-/* Centres as two vectors of floats. */
-INLINE void split_centres(const Centre *centres, float *high, float *low, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        high[i] = centres ? centres[i].high : 0;
-        low[i] = centres ? centres[i].low : 0;
-    }
-}
-
-INLINE void columns(RowsKind kind, double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols,
-                    const Centre *centres) {
-    float high[ROWS_MOST_COLUMNS + VF], low[ROWS_MOST_COLUMNS + VF], part[ROWS_MOST_COLUMNS + VF];
-    split_centres(centres, high, low, cols);
+INLINE void columns(RowsKind kind, double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols) {
+    float part[ROWS_MOST_COLUMNS + VF];
     for (int64_t r = 0; r < rows; r += DEPTH) {
         int64_t end = min_i64(rows, r + DEPTH), i = 0;
         for (; i + 4 * VF <= cols; i += 4 * VF) {
             vf a = first_of(kind), b = a, c = a, d = a;
             for (int64_t k = r; k < end; k++) {
                 const float *p = x + k * ld + i;
-                a = fold(kind, a, vf_load(p), vf_load(high + i), vf_load(low + i));
-                b = fold(kind, b, vf_load(p + VF), vf_load(high + i + VF), vf_load(low + i + VF));
-                c = fold(kind, c, vf_load(p + 2 * VF), vf_load(high + i + 2 * VF), vf_load(low + i + 2 * VF));
-                d = fold(kind, d, vf_load(p + 3 * VF), vf_load(high + i + 3 * VF), vf_load(low + i + 3 * VF));
+                a = fold(kind, a, vf_load(p));
+                b = fold(kind, b, vf_load(p + VF));
+                c = fold(kind, c, vf_load(p + 2 * VF));
+                d = fold(kind, d, vf_load(p + 3 * VF));
             }
             vf_store(part + i, a);
             vf_store(part + i + VF, b);
@@ -214,23 +227,51 @@ INLINE void columns(RowsKind kind, double *acc, const float *x, int64_t ld, int6
         }
         for (; i < cols; i += VF) {
             int64_t n = min_i64(VF, cols - i);
-            vf a = first_of(kind), h = vf_load_n(high + i, n), l = vf_load_n(low + i, n);
-            for (int64_t k = r; k < end; k++) a = fold(kind, a, vf_load_n(x + k * ld + i, n), h, l);
+            vf a = first_of(kind);
+            for (int64_t k = r; k < end; k++) a = fold(kind, a, vf_load_n(x + k * ld + i, n));
             vf_store(part + i, a);
         }
         for (i = 0; i < cols; i++) acc[i] = join(kind, acc[i], (double)part[i]);
     }
 }
 
-#define COLUMNS(name, kind)                                                                                        \
-    static void name(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols, const Centre *centres) { \
-        columns(kind, acc, x, ld, rows, cols, centres);                                                            \
+#define COLUMNS(name, kind)                                                                 \
+    static void name(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols) { \
+        columns(kind, acc, x, ld, rows, cols);                                              \
     }
 COLUMNS(columns_sum, ROWS_SUM)
 COLUMNS(columns_abs, ROWS_ABS)
 COLUMNS(columns_square, ROWS_SQUARE)
 COLUMNS(columns_max, ROWS_MAX)
 COLUMNS(columns_min, ROWS_MIN)
+
+static void moments_columns(double *sums, double *squares, const float *x, int64_t ld, int64_t rows, int64_t cols,
+                            const float *about) {
+    for (int64_t r = 0; r < rows; r += DEPTH) {
+        int64_t end = min_i64(rows, r + DEPTH);
+        for (int64_t i = 0; i < cols; i += VF) {
+            int64_t n = min_i64(VF, cols - i);
+            vf a = {0}, b = {0}, m = vf_load_n(about + i, n);
+            for (int64_t k = r; k < end; k++) {
+                vf v = vf_load_n(x + k * ld + i, n) - m;
+                a += v;
+                b = vf_fma(v, v, b);
+            }
+            for (int64_t k = 0; k < n; k++) {
+                sums[i + k] += (double)a[k];
+                squares[i + k] += (double)b[k];
+            }
+        }
+    }
+}
+
+/* Centres as two vectors of floats. */
+INLINE void split_centres(const Centre *centres, float *high, float *low, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        high[i] = centres[i].high;
+        low[i] = centres[i].low;
+    }
+}
 
 static void softmax_columns(float *y, int64_t y_ld, const float *x, int64_t x_ld, float *work, int64_t work_ld,
                             int64_t rows, int64_t cols, bool log) {
@@ -295,6 +336,8 @@ static void normalise_columns(float *y, int64_t y_ld, const float *x, int64_t x_
 const RowsTable ISA_NAME(rows_table) = {
     .reduce = {reduce_sum, reduce_abs, reduce_square, reduce_max, reduce_min},
     .reduce_columns = {columns_sum, columns_abs, columns_square, columns_max, columns_min},
+    .moments = moments,
+    .moments_columns = moments_columns,
     .top = top_of,
     .exp_sum = exp_sum,
     .shift_scale = shift_scale,
