@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The attention ops of com.microsoft on the CPU against their reference kernels. */
+#include "test_cpu_common.h"
+
+extern const KernelDesc kernel_cpu_ms_attention;
+
+static const int64_t lengths[] = {1, 2, 3, 7, 17, 33, 64, 65, 100};
+static const int64_t sizes[] = {1, 3, 8, 15, 16, 32, 64};
+#define PICK(list) ((list)[random_below((int64_t)(sizeof(list) / sizeof *(list)))])
+
+typedef struct Sizes {
+    int64_t batch, heads, steps, keys, past, size, v_size;
+} Sizes;
+
+static Sizes random_sizes(void) {
+    Sizes s = {.batch = random_from(1, 3), .heads = random_from(1, 3), .steps = PICK(lengths), .size = PICK(sizes)};
+    if (random_chance(20)) s.steps = 1;
+    s.keys = s.steps;
+    s.v_size = s.size;
+    if (random_chance(3)) s.batch = 0;
+    return s;
+}
+
+static void put(Case *k, int i, int rank, const int64_t *dims, float factor) {
+    k->in[i] = random_floats(k->ctx, rank, dims, factor);
+    k->has[i] = true;
+}
+#define PUT(k, i, factor, ...) \
+    put(k, i, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (const int64_t[]){__VA_ARGS__}, factor)
+
+/* Numbers of keys, ranges of them, keys, or scores. */
+static void add_masks(Case *k, const Sizes *s, int mask, int added) {
+    int64_t total = s->past + s->keys;
+    int form = random_chance(40) ? -1 : (int)random_below(4);
+    int64_t n = form == 0   ? s->batch
+                : form == 1 ? 2 * s->batch
+                : form == 2 ? s->batch * total
+                            : s->batch * s->steps * total;
+    if (form >= 0) {
+        Tensor t = some_integers(k->ctx, TN_I32, n, 0, form < 2 ? total : 1);
+        if (form == 2) t.rank = 2, t.dims[0] = s->batch, t.dims[1] = total;
+        if (form == 3) t.rank = 3, t.dims[0] = s->batch, t.dims[1] = s->steps, t.dims[2] = total;
+        Tensor dense;
+        tensor_set_dense(&dense, TN_I32, t.rank, t.dims);
+        memcpy(t.strides, dense.strides, sizeof t.strides);
+        k->in[mask] = t;
+        k->has[mask] = true;
+    }
+    if (form != 3 && random_chance(40))
+        PUT(k, added, 2, random_chance(50) ? 1 : s->batch, random_chance(50) ? 1 : s->heads, s->steps, total);
+}
+
+static void multi_head(Case *k, Sizes *s) {
+    int form = (int)random_below(4);
+    int64_t b = s->batch, h = s->heads;
+    if (form > 1 && random_chance(50)) s->v_size = PICK(sizes);
+    if (form && random_chance(50)) s->keys = PICK(lengths);
+    if (random_chance(30)) s->past = PICK(lengths);
+    k->n_in = 8, k->n_out = random_chance(50) ? 1 : 3;
+    if (form == 0) PUT(k, 0, 1.5f, b, s->steps, h, 3, s->size);
+    else PUT(k, 0, 1.5f, b, s->steps, h * s->size);
+    if (form == 1) PUT(k, 1, 1.5f, b, s->keys, h, 2, s->size);
+    if (form == 2) PUT(k, 1, 1.5f, b, s->keys, h * s->size);
+    if (form == 2) PUT(k, 2, 1, b, s->keys, h * s->v_size);
+    if (form == 3) PUT(k, 1, 1.5f, b, h, s->keys, s->size);
+    if (form == 3) PUT(k, 2, 1, b, h, s->keys, s->v_size);
+    if (random_chance(50)) PUT(k, 3, 0.5f, h * (2 * s->size + s->v_size));
+    add_masks(k, s, 4, 5);
+    if (s->past) PUT(k, 6, 1.5f, b, h, s->past, s->size);
+    if (s->past) PUT(k, 7, 1, b, h, s->past, s->v_size);
+}
+
+static void joint(Case *k, Sizes *s, char *attrs, size_t room) {
+    int64_t b = s->batch, h = s->heads, input = random_from(1, 40);
+    if (random_chance(30)) s->past = PICK(lengths);
+    bool present = s->past || random_chance(30);
+    if (!present && random_chance(50)) s->v_size = PICK(sizes);
+    k->n_in = 6, k->n_out = present ? 2 : 1;
+    PUT(k, 0, 1, b, s->steps, input);
+    PUT(k, 1, 0.5f, input, h * (2 * s->size + s->v_size));
+    k->fixed[1] = random_chance(50);
+    if (random_chance(70)) PUT(k, 2, 0.5f, h * (2 * s->size + s->v_size));
+    add_masks(k, s, 3, 5);
+    if (s->past) PUT(k, 4, 1, 2, b, h, s->past, s->size);
+    if (s->v_size != s->size)
+        snprintf(attrs, room, ", qkv_hidden_sizes=[%d, %d, %d]", (int)(h * s->size), (int)(h * s->size),
+                 (int)(h * s->v_size));
+}
+
+static void random_case(Context *ctx, Case *k, bool is_joint) {
+    char attrs[300], more[100] = "";
+    Sizes s = random_sizes();
+    *k = (Case){.ctx = ctx};
+    if (is_joint) joint(k, &s, more, sizeof more);
+    else multi_head(k, &s);
+    for (int i = 0; i < k->n_out; i++) k->wanted[i] = i == 0 || random_chance(70);
+    /* Less than onnxruntime's -10000: scores that all are so low would have few digits left. */
+    snprintf(attrs, sizeof attrs, "num_heads=%d, unidirectional=%d, mask_filter_value=-20.0%s%s", (int)s.heads,
+             (int)random_chance(40), random_chance(30) ? ", scale=0.3" : "", more);
+    case_node(k, is_joint ? "com.microsoft.Attention" : "com.microsoft.MultiHeadAttention", attrs);
+}
+
+static void check(Context *ctx, int n, const KernelDesc *kernel, void (*make)(Context *ctx, Case *k, bool flag)) {
+    Case k;
+    CpuLevel best = cpu_level();
+    random_state = (uint64_t)n * 7919 + 3;
+    make(ctx, &k, n % 2);
+    case_results(&k, k.want, true);
+    tn_status status = case_run(&k, NULL, NULL, k.want);
+    if (status != TN_OK) print_error("%s\n%s\n", diag_text(), k.text);
+    OK(status);
+    cpu_level_set((CpuLevel)(n / 2 % ((int)best + 1)));
+    case_check(&k, kernel, 1e-5);
+    cpu_level_set(best);
+    case_free(&k);
+}
+
+static void test_random(void **state) {
+    (void)state;
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (int n = 0; n < 400; n++) check(ctx, n, &kernel_cpu_ms_attention, random_case);
+    context_unref(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
