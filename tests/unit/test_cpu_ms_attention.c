@@ -2,7 +2,7 @@
 /* The attention ops of com.microsoft on the CPU against their reference kernels. */
 #include "test_cpu_common.h"
 
-extern const KernelDesc kernel_cpu_ms_attention;
+extern const KernelDesc kernel_cpu_ms_attention, kernel_cpu_group_query;
 
 static const int64_t lengths[] = {1, 2, 3, 7, 17, 33, 64, 65, 100};
 static const int64_t sizes[] = {1, 3, 8, 15, 16, 32, 64};
@@ -100,6 +100,65 @@ static void random_case(Context *ctx, Case *k, bool is_joint) {
     case_node(k, is_joint ? "com.microsoft.Attention" : "com.microsoft.MultiHeadAttention", attrs);
 }
 
+/* ---- GroupQueryAttention ------------------------------------------------------------------------------------------ */
+
+static Tensor int_values(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, const int64_t *values) {
+    Tensor t = random_reading(ctx, dtype, rank, dims, true);
+    for (int64_t i = 0; i < tensor_count(&t); i++) store_i64(dtype, t.data, i, 1, &values[i], 1);
+    return t;
+}
+
+/* Lengths of batch entries: all steps are new, or the last ones behind a cache. */
+static void add_lengths(Case *k, const Sizes *s, int64_t total) {
+    int64_t last[3];
+    bool prompt = total == s->steps;
+    for (int64_t b = 0; b < s->batch; b++)
+        last[b] = prompt ? random_from(0, total - 1) : random_from(s->steps, min_i64(s->past + s->steps, total)) - 1;
+    k->in[5] = int_values(k->ctx, TN_I32, 1, &s->batch, last);
+    k->in[6] = int_values(k->ctx, TN_I32, 1, (const int64_t[]){1}, &total);
+    k->has[5] = k->has[6] = true;
+}
+
+static void add_rotary(Case *k, const Sizes *s, int64_t total) {
+    int64_t half = random_from(1, s->size / 2), rows = total + s->steps + 5, positions[3 * 100];
+    const int64_t dims[] = {s->batch, s->steps};
+    PUT(k, 7, 1, rows, half);
+    PUT(k, 8, 1, rows, half);
+    if (random_chance(60)) return;
+    for (int64_t i = 0; i < s->batch * s->steps; i++) positions[i] = random_from(0, total + 4);
+    k->in[9] = int_values(k->ctx, TN_I64, 2, dims, positions);
+    k->has[9] = true;
+}
+
+static void group_query(Context *ctx, Case *k, bool packed) {
+    char attrs[400];
+    Sizes s = random_sizes();
+    int64_t group = random_from(1, 4), b = s.batch, h = s.heads, heads = h * group;
+    bool rotary = s.size > 1 && random_chance(50);
+    if (random_chance(70)) s.past = PICK(lengths);
+    /* Longer than what is cached and new, or a cache with room behind what counts. */
+    int64_t total = s.past && random_chance(50) ? random_from(s.steps, s.past + s.steps) : s.past + s.steps;
+    *k = (Case){.ctx = ctx, .n_in = 12, .n_out = random_chance(20) ? 1 : 3};
+    if (packed) PUT(k, 0, 1.5f, b, s.steps, (heads + 2 * h) * s.size);
+    else PUT(k, 0, 1.5f, b, s.steps, heads * s.size);
+    for (int i = 1; !packed && i < 3; i++) PUT(k, i, 1, b, s.steps, h * s.size);
+    for (int i = 3; s.past && i < 5; i++) PUT(k, i, 1, b, h, s.past, s.size);
+    add_lengths(k, &s, total);
+    if (rotary) add_rotary(k, &s, total);
+    if (random_chance(30)) PUT(k, 10, 2, random_chance(50) ? 1 : b, random_chance(50) ? 1 : heads, s.steps, total);
+    if (random_chance(20)) PUT(k, 11, 2, heads);
+    for (int i = 0; i < k->n_out; i++) k->wanted[i] = i == 0 || random_chance(80);
+    snprintf(attrs, sizeof attrs,
+             "num_heads=%d, kv_num_heads=%d, do_rotary=%d, rotary_interleaved=%d, causal=%d, local_window_size=%d, "
+             "smooth_softmax=%d, softcap=%s",
+             (int)heads, (int)h, rotary, (int)random_chance(50), (int)random_chance(80),
+             random_chance(30) ? (int)random_from(0, 40) : -1, (int)random_chance(15),
+             random_chance(20) ? "3.0" : "0.0");
+    case_node(k, "com.microsoft.GroupQueryAttention", attrs);
+}
+
+/* ---- all ---------------------------------------------------------------------------------------------------------- */
+
 static void check(Context *ctx, int n, const KernelDesc *kernel, void (*make)(Context *ctx, Case *k, bool flag)) {
     Case k;
     CpuLevel best = cpu_level();
@@ -123,7 +182,15 @@ static void test_random(void **state) {
     context_unref(ctx);
 }
 
+static void test_group_query(void **state) {
+    (void)state;
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (int n = 0; n < 400; n++) check(ctx, n, &kernel_cpu_group_query, group_query);
+    context_unref(ctx);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_group_query)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
