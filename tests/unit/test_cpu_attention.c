@@ -63,19 +63,20 @@ static void add_past(Case *k, const Sizes *s) {
     k->has[4] = k->has[5] = true;
 }
 
-static void write_attrs(const Sizes *s, char *text, size_t room) {
-    size_t n = (size_t)snprintf(text, room, "is_causal=%d", random_chance(40));
+/* `all`: each query sees each key, but for the mask. */
+static void write_attrs(const Sizes *s, bool all, char *text, size_t room) {
+    size_t n = (size_t)snprintf(text, room, "is_causal=%d", !all && random_chance(40));
 #define SAY(...) n += (size_t)snprintf(text + n, room - n, __VA_ARGS__)
     if (!s->split) SAY(", q_num_heads=%d, kv_num_heads=%d", (int)(s->heads * s->group), (int)s->heads);
     if (random_chance(20) || s->size == 0) SAY(", scale=0.37");
     if (random_chance(20)) SAY(", softcap=2.5");
-    if (random_chance(15)) SAY(", left_window_size=%d", (int)random_from(0, 70));
-    if (random_chance(15)) SAY(", right_window_size=%d", (int)random_from(0, 70));
+    if (!all && random_chance(15)) SAY(", left_window_size=%d", (int)random_from(0, 70));
+    if (!all && random_chance(15)) SAY(", right_window_size=%d", (int)random_from(0, 70));
     if (random_chance(10)) SAY(", softmax_precision=1");
 #undef SAY
 }
 
-/* Infinities and NaNs where a query meets them. */
+/* Infinities and NaNs where a query meets them: in a row of Q or K. */
 static void add_extremes(Case *k) {
     static const float values[] = {INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 1e-40f};
     Tensor *t = &k->in[random_below(2)];
@@ -94,14 +95,15 @@ static void random_case(Context *ctx, Case *k) {
     k->in[2] = heads_of(k, &s, s.heads, s.keys, s.v_size, 1);
     if (s.past && random_chance(80)) add_past(k, &s);
     else s.past = 0;
-    if (!k->has[4] && random_chance(20)) {
+    bool extreme = random_chance(20);
+    if (!k->has[4] && !extreme && random_chance(20)) {
         k->in[6] = some_integers(ctx, TN_I64, s.batch, 0, s.keys);
         k->has[6] = true;
     }
     if (random_chance(50)) add_mask(k, &s);
-    else if (random_chance(10)) add_extremes(k);
+    if (extreme) add_extremes(k);
     for (int i = 0; i < 3; i++) k->wanted[i] = i == 0 || random_chance(70);
-    write_attrs(&s, attrs, sizeof attrs);
+    write_attrs(&s, extreme, attrs, sizeof attrs);
     case_node(k, "Attention", attrs);
 }
 
