@@ -13,8 +13,8 @@ class Engine:
     name = ""
 
     @staticmethod
-    def convert(path, folder):
-        """The file that the engine loads, made in the folder where it cannot load ONNX. Not part of what is measured."""
+    def convert(path, folder, feeds):
+        """The file that the engine loads, made in the folder where that is not the ONNX file. Not part of what is measured."""
         return path
 
     def open(self):
@@ -69,7 +69,7 @@ class Mnn(Engine):
     name = "mnn"
 
     @staticmethod
-    def convert(path, folder):
+    def convert(path, folder, feeds):
         """By the binding: the wheel's own command installs packages and reports usage."""
         target = os.path.join(folder, "model.mnn")
         code = "import sys, MNN, _tools; _tools.mnnconvert(sys.argv)"
@@ -121,4 +121,19 @@ class Tenon(Engine):
         return self.session.run(None, feeds)
 
 
-ENGINES = {engine.name: engine for engine in (Ort, OpenVino, Mnn, Tenon)}
+class TenonPacked(Tenon):
+    """From a file with weights as this processor's kernels want them, which the command made (build/tenon, or $TENON)."""
+
+    name = "tenon-tn"
+
+    @staticmethod
+    def convert(path, folder, feeds):
+        target = os.path.join(folder, "model.tn")
+        command = os.environ.get("TENON", os.path.join(ROOT, "build", "tenon"))
+        shapes = [f"--shape={name}={'x'.join(map(str, array.shape))}" for name, array in feeds.items()]
+        subprocess.run([command, "convert", path, target, "--packed", *shapes], check=True, capture_output=True)
+        return target
+
+
+ENGINES = {engine.name: engine for engine in (Ort, OpenVino, Mnn, Tenon, TenonPacked)}
+DEFAULT = [name for name in ENGINES if name != "tenon-tn"]
