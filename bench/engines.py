@@ -70,11 +70,11 @@ class Mnn(Engine):
 
     @staticmethod
     def convert(path, folder, feeds):
-        """By the binding: the wheel's own command installs packages and reports usage."""
+        """By the binding: the wheel's own command installs packages and reports usage. It leaves a file where it runs."""
         target = os.path.join(folder, "model.mnn")
         code = "import sys, MNN, _tools; _tools.mnnconvert(sys.argv)"
-        arguments = ["-f", "ONNX", "--modelFile", path, "--MNNModel", target, "--bizCode", "x"]
-        subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        arguments = ["-f", "ONNX", "--modelFile", os.path.abspath(path), "--MNNModel", target, "--bizCode", "x"]
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, cwd=folder)
         return target
 
     def open(self):

@@ -12,7 +12,7 @@ machine does falls on all of them. Inputs are a test_data_set_0 beside the model
     mem MB     what is resident at most until then, beyond what was before the import: libraries, weights, activations
     median ms  of the runs in all blocks; min ms the least of them; cpu ms the median of the processor's time for a run, of all
                threads, which other work on the machine does not lengthen
-    x          each as a multiple of the best of the other engines; in the summary /ort of onnxruntime
+    x          each as a multiple of the best of the other engines whose answers are right; in the summary /ort of onnxruntime
     differs    largest difference from onnxruntime without optimisations, relative to the output's largest value; `int`: integer
                outputs (indices of boxes, say) are not the same
 """
@@ -40,6 +40,7 @@ MEASURES = {
     "first_ms": "first answer", "first_cpu_ms": "first, processor", "mem_mb": "memory", "median_ms": "median", "min_ms": "least",
     "cpu_ms": "processor",
 }  # fmt: skip
+WRONG = 0.05  # an answer that differs by more; of quantised models right ones differ by a fiftieth
 
 
 # ---- models and their inputs ----
@@ -236,11 +237,12 @@ def measure(case, threads, args, files):
 
 
 def add_ratios(rows):
-    """Best of the others: of the engines that are neither this one nor Tenon."""
+    """Best of the others: of the engines that are neither this one nor Tenon, and whose answers are right."""
     good = [row for row in rows if "error" not in row]
+    peers = [row for row in good if not row["engine"].startswith("tenon") and row["diff"] <= WRONG]
     for row in good:
         for key in MEASURES:
-            others = [r[key] for r in good if r["engine"] != row["engine"] and not r["engine"].startswith("tenon")]
+            others = [r[key] for r in peers if r["engine"] != row["engine"]]
             row[key + "_x"] = row[key] / min(others) if others and min(others) > 0 else None
             ort = [r[key] for r in good if r["engine"] == "ort" != row["engine"]]
             row[key + "_of_ort"] = row[key] / ort[0] if ort and ort[0] > 0 else None
@@ -270,7 +272,8 @@ def print_row(row):
         print(f"{start}  {row['error']}", flush=True)
         return
     figures = "".join(f"{row[key]:{width}{form}}{times_text(row[key + '_x']):>7}" for key, _, width, form in COLUMNS)
-    print(f"{start}{figures}{row['diff']:10.1e}{'' if row['same_integers'] else ' int'}", flush=True)
+    notes = (" WRONG" if row["diff"] > WRONG else "") + ("" if row["same_integers"] else " int")
+    print(f"{start}{figures}{row['diff']:10.1e}{notes}", flush=True)
 
 
 def summarise(rows):

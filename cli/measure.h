@@ -56,16 +56,14 @@ char *measured_inputs(const Measured *m);
 
 typedef struct Line {
     tn_instruction_info info;
-    char *op;      /* "Conv"; "Conv+2" of a group that begins with a Conv, which two others follow; to be freed */
-    char *shapes;  /* of operands and results; to be freed */
-    char *refused; /* kernels that were asked before and did not match; to be freed */
+    char *shapes;         /* of operands and results; to be freed */
+    char *refused;        /* kernels that were asked before and did not match; to be freed */
     double least, median; /* nanoseconds */
 } Line;
 
-/* Sums over the lines of one op, or of groups that begin with it. */
+/* Sums over the lines of one op. */
 typedef struct OpSum {
     const char *op;
-    bool group;
     size_t n;
     double median, least, flops, bytes, moved;
 } OpSum;

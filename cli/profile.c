@@ -73,10 +73,6 @@ static char *refused_by(const tn_session *session, size_t i) {
     return text;
 }
 
-static bool is_group(const Line *line) { return line->info.n_nodes > 1; }
-
-static const char *first_op(const Line *line) { return is_group(line) ? line->info.first_op : line->info.op; }
-
 static void add_to(OpSum *sum, const Line *line) {
     sum->n++;
     sum->median += line->median;
@@ -94,8 +90,6 @@ static void make_lines(Profile *p, Times *times) {
         sort_values(&times->kept[i * KEPT], times->n_kept);
         line->median = quantile(&times->kept[i * KEPT], times->n_kept, 0.5);
         line->least = times->least[i];
-        line->op = is_group(line) ? format_text("%s+%zu", line->info.first_op, line->info.n_nodes - 1)
-                                  : format_text("%s", line->info.op);
         line->shapes = shapes_of(p->measured->session, &line->info);
         line->refused = refused_by(p->measured->session, i);
         add_to(&p->all, line);
@@ -113,8 +107,8 @@ static void sum_ops(Profile *p) {
     for (size_t i = 0; i < p->n_lines; i++) {
         size_t k = 0;
         const Line *line = &p->lines[i];
-        while (k < p->n_ops && (p->ops[k].group != is_group(line) || strcmp(p->ops[k].op, first_op(line)) != 0)) k++;
-        if (k == p->n_ops) p->ops[p->n_ops++] = (OpSum){.op = first_op(line), .group = is_group(line)};
+        while (k < p->n_ops && strcmp(p->ops[k].op, line->info.op) != 0) k++;
+        if (k == p->n_ops) p->ops[p->n_ops++].op = line->info.op;
         add_to(&p->ops[k], line);
     }
     if (p->n_ops > 0) qsort(p->ops, p->n_ops, sizeof *p->ops, slower_first);
@@ -122,7 +116,6 @@ static void sum_ops(Profile *p) {
 
 static void free_profile(Profile *p) {
     for (size_t i = 0; i < p->n_lines; i++) {
-        free(p->lines[i].op);
         free(p->lines[i].shapes);
         free(p->lines[i].refused);
     }

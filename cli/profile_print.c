@@ -43,7 +43,7 @@ enum { N_COLUMNS = sizeof columns / sizeof *columns };
 static void line_row(Table *table, const Profile *p, const Line *line, bool why) {
     table_cell(table, "%zu", line->info.index);
     table_cell(table, "%s", line->info.node);
-    table_cell(table, "%s", line->op);
+    table_cell(table, "%s", line->info.op);
     table_cell(table, "%s", line->info.kernel);
     table_cell(table, "%s", line->shapes);
     table_cell(table, "%.1f", 1e-3 * line->least);
@@ -80,7 +80,7 @@ static void print_ops(const Profile *p) {
     Table *table = table_new(sizeof op_columns / sizeof *op_columns, op_columns);
     for (size_t i = 0; i <= p->n_ops; i++) {
         const OpSum *op = i < p->n_ops ? &p->ops[i] : &p->all;
-        table_cell(table, "%s%s", i < p->n_ops ? op->op : "all", op->group ? "+..." : "");
+        table_cell(table, "%s", i < p->n_ops ? op->op : "all");
         table_cell(table, "%zu", op->n);
         table_cell(table, "%.1f", 1e-3 * op->least);
         table_cell(table, "%.1f", 1e-3 * op->median);
@@ -141,10 +141,9 @@ static void add_rates(json_t *object, const Profile *p, double flops, double byt
 static json_t *line_json(const Profile *p, const Line *line) {
     const tn_instruction_info *i = &line->info;
     const tn_session *session = p->measured->session;
-    json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:f, s:f}", "index", (json_int_t)i->index,
-                               "node", i->node, "op", i->op, "first_op", i->first_op, "nodes", (json_int_t)i->n_nodes,
-                               "kernel", i->kernel, "kernels", kernels_json(session, i->index), "operands",
-                               values_json(session, i->index, 0, i->n_operands), "results",
+    json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:f}", "index", (json_int_t)i->index, "node",
+                               i->node, "op", i->op, "kernel", i->kernel, "kernels", kernels_json(session, i->index),
+                               "operands", values_json(session, i->index, 0, i->n_operands), "results",
                                values_json(session, i->index, i->n_operands, i->n_operands + i->n_results), "least_us",
                                1e-3 * line->least, "median_us", 1e-3 * line->median);
     add_rates(object, p, i->flops, line_bytes(line), line->median);
@@ -155,8 +154,8 @@ static json_t *line_json(const Profile *p, const Line *line) {
 }
 
 static json_t *op_json(const Profile *p, const OpSum *op) {
-    json_t *object = json_pack("{s:s, s:b, s:I, s:f, s:f}", "op", op->op, "group", op->group, "count",
-                               (json_int_t)op->n, "least_us", 1e-3 * op->least, "median_us", 1e-3 * op->median);
+    json_t *object = json_pack("{s:s, s:I, s:f, s:f}", "op", op->op, "count", (json_int_t)op->n, "least_us",
+                               1e-3 * op->least, "median_us", 1e-3 * op->median);
     add_rates(object, p, op->flops, op->bytes, op->median);
     json_object_set_new(object, "moved_bytes", number_json(op->moved));
     return object;
@@ -182,11 +181,11 @@ json_t *profile_of_json(const Profile *p) {
 
 static json_t *event_json(const Profile *p, const Line *line, uint64_t start) {
     const tn_instruction_info *i = &line->info;
-    json_t *args = json_pack("{s:s, s:s, s:s, s:f, s:f}", "op", line->op, "kernel", i->kernel, "shapes", line->shapes,
+    json_t *args = json_pack("{s:s, s:s, s:s, s:f, s:f}", "op", i->op, "kernel", i->kernel, "shapes", line->shapes,
                              "GFLOP/s", per_ns(i->flops, (double)i->nanoseconds), "% of peak",
                              100 * per_ns(i->flops, (double)i->nanoseconds) / (1e-9 * p->peak.flops));
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", *i->node ? i->node : line->op, "cat", i->op,
-                     "ph", "X", "ts", 1e-3 * (double)(i->began - start), "dur", 1e-3 * (double)i->nanoseconds, "pid", 1,
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:o}", "name", *i->node ? i->node : i->op, "cat", i->op, "ph",
+                     "X", "ts", 1e-3 * (double)(i->began - start), "dur", 1e-3 * (double)i->nanoseconds, "pid", 1,
                      "tid", 1, "args", args);
 }
 

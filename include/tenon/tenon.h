@@ -266,8 +266,6 @@ typedef struct tn_instruction_info {
     uint64_t
         moved_bytes; /* written without arithmetic: by rasters, by ops that only move data, as copies of operands */
     size_t n_operands, n_results; /* for tn_session_instruction_value */
-    const char *first_op;         /* of a tn.Fused the op of its first node, "Conv"; else `op` */
-    size_t n_nodes;               /* in a tn.Fused, constants not counted; else 1 */
 } tn_instruction_info;
 
 /* What a call-back around an op may answer. */

@@ -98,19 +98,6 @@ static bool is_planned(const Frame *f, size_t i) {
     return false;
 }
 
-static void look_inside(const Node *node, tn_instruction_info *info) {
-    info->first_op = node->op->name;
-    info->n_nodes = 1;
-    if (strcmp(node->op->name, "Fused") != 0 || !node->op->domain || strcmp(node->op->domain, "tn") != 0) return;
-    const Graph *body = attr_graph(node, "body");
-    size_t n = 0;
-    for (const Node *inner = body ? body->first : NULL; inner; inner = inner->next) {
-        if (node_result(inner, 0) && value_constant(node_result(inner, 0))) continue;
-        if (n++ == 0) info->first_op = inner->op->name;
-    }
-    info->n_nodes = n;
-}
-
 tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_info *info) {
     if (!s || !info) return fail(TN_INVALID_ARGUMENT, "session or info is NULL");
     if (i >= session_program(s)->instrs.len)
@@ -123,7 +110,6 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
     info->n_operands = instr->n_in;
     info->n_results = instr->n_out;
-    look_inside(instr->node, info);
     if (!planned) return TN_OK;
     Traffic traffic = frame_traffic(f, i);
     info->flops = f->steps[i].flops;
@@ -159,11 +145,6 @@ tn_status tn_session_instruction_value(const tn_session *s, size_t i, size_t k, 
     return TN_OK;
 }
 
-/* A kernel that names no op asks for the op's own reference. */
-static bool may_run(const KernelDesc *kernel, const OpSchema *op) {
-    return kernel_runs_op(kernel, op);
-}
-
 tn_status tn_session_kernel(const tn_session *s, size_t i, size_t k, tn_kernel_choice *choice) {
     if (!s || !choice) return fail(TN_INVALID_ARGUMENT, "session or choice is NULL");
     if (i >= session_program(s)->instrs.len)
@@ -172,9 +153,11 @@ tn_status tn_session_kernel(const tn_session *s, size_t i, size_t k, tn_kernel_c
         return fail(TN_OUT_OF_RANGE, "no kernel runs instruction %zu", i);
     size_t n, at = 0;
     const KernelDesc *const *table = kernel_table(&n), *chosen = s->current->steps[i].kernel;
+    uint32_t targets = s->runner.targets | 1u << TARGET_ANY;
     bool asked = true;
     for (size_t row = 0; row < n; row++) {
-        if (!may_run(table[row], session_program(s)->instrs.data[i].node->op)) continue;
+        bool here = targets & 1u << table[row]->place.target;
+        if (!here || !kernel_runs_op(table[row], session_program(s)->instrs.data[i].node->op)) continue;
         if (at++ == k) {
             *choice = (tn_kernel_choice){.kernel = table[row]->name,
                                          .target = target_name(table[row]->place.target),
@@ -253,7 +236,7 @@ static const char *kernels_of(const OpSchema *op) {
     text[0] = 0;
     if (op->regions) add_word(text, sizeof text, "regions");
     for (size_t i = 0; i < n; i++)
-        if (may_run(kernels[i], op)) add_word(text, sizeof text, kernels[i]->name);
+        if (kernel_runs_op(kernels[i], op)) add_word(text, sizeof text, kernels[i]->name);
     return text;
 }
 

@@ -84,17 +84,21 @@ class Ops(unittest.TestCase):
 
 class Peers(unittest.TestCase):
     def test_ratios(self):
-        figures = {"ort": 4.0, "mnn": 2.0, "tenon": 1.0, "openvino": None}
-        rows = [{"model": "m", "threads": 1, "engine": name, **{key: value for key in peers.MEASURES}} for name, value in figures.items()]
+        rows = [self.row(name, value) for name, value in (("ort", 4.0), ("mnn", 2.0), ("tenon", 1.0), ("openvino", 1.0), ("fast", 0.5))]
         rows[3]["error"] = "cannot"
+        rows[4]["diff"] = 0.5  # no peer: its answers are wrong
         peers.add_ratios(rows)
-        self.assertEqual([row.get("median_ms_x") for row in rows], [2.0, 0.5, 0.5, None])
-        self.assertEqual([row.get("median_ms_of_ort") for row in rows], [None, 0.5, 0.25, None])
+        self.assertEqual([row.get("median_ms_x") for row in rows], [2.0, 0.5, 0.5, None, 0.25])
+        self.assertEqual([row.get("median_ms_of_ort") for row in rows], [None, 0.5, 0.25, None, 0.125])
+
+    @staticmethod
+    def row(engine, value, model="m"):
+        return {"model": model, "threads": 2, "engine": engine, "diff": 0.0, **{key: value for key in peers.MEASURES}}
 
     def test_summary(self):
         rows = []
         for model, (ours, theirs) in {"a": (1.0, 1.0), "b": (4.0, 1.0)}.items():
-            pair = [{"model": model, "threads": 2, "engine": e, **{k: v for k in peers.MEASURES}} for e, v in (("tenon", ours), ("ort", theirs))]
+            pair = [self.row("tenon", ours, model), self.row("ort", theirs, model)]
             peers.add_ratios(pair)
             rows += pair
         (line,) = (s for s in peers.summarise(rows) if (s["engine"], s["what"], s["against"]) == ("tenon", "median", "the best"))
