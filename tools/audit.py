@@ -74,7 +74,7 @@ REGISTRIES = {
     "src/formats/formats.def": ("FORMAT", "src/formats/{}/", None),
     "src/backends/backends.def": ("BACKEND", "src/backends/{}/", None),
 }
-NO_ROW_NEEDED = {"src/passes/passes.c", "src/formats/common/", "src/formats/npy/", "src/backends/reference/", "src/backends/cpu/"}
+NO_ROW_NEEDED = {"src/passes/passes.c", "src/formats/common/", "src/formats/npy/", "src/backends/reference/", "src/backends/cpu/", "src/backends/minimal/"}
 
 ALLOCATION = "malloc calloc realloc free aligned_alloc posix_memalign reallocarray strdup strndup asprintf vasprintf"
 BANNED = {
