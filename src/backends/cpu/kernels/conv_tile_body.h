@@ -46,10 +46,16 @@ static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
             c[i][NV - 1] += vf_load_n(residual + (NV - 1) * VF, last);
         }
     }
-    if (f && (f->lo > -INFINITY || f->hi < INFINITY)) {
-        const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
+    if (f && f->lo > -INFINITY) { /* here and below a NaN stays one */
+        const vf lo = vf_set(f->lo);
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j])); /* a NaN stays one */
+            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_max(lo, c[i][j]);
+        }
+    }
+    if (f && f->hi < INFINITY) {
+        const vf hi = vf_set(f->hi);
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, c[i][j]);
         }
     }
     UNROLL for (int i = 0; i < ROWS; i++) {
