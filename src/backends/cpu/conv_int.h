@@ -119,12 +119,14 @@ tn_status conv_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, 
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
 
-/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. Its weights are as
-   many panels as there are points; !*finite: some sum is no number that the algorithm can give, so all has to be done
-   directly. */
+/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. !*finite: some sum is
+   no number that the algorithm can give, so all has to be done directly. The weights for that can be had from those that are
+   packed (`keeps`), unless some are not finite themselves. */
 int winograd_out(const ConvGeom *g);
 int64_t winograd_floats(const ConvGeom *g, int out);
 void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst);
+bool winograd_keeps_weights(const ConvGeom *g, int out, const float *packed);
+void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst); /* as conv_pack does */
 tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite);
 
 /* Groups of one channel, whose weights lie as [tap][channels]; `room` floats from tap to tap. */

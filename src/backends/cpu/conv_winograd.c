@@ -66,10 +66,15 @@ static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, 
 
 static void winograd_panels(const ConvGeom *g, int out, ConvPanels *p) { conv_panels(g, (out + 2) * (out + 2), p); }
 
+/* Behind the panels stands whether some weight is not finite. */
 int64_t winograd_floats(const ConvGeom *g, int out) {
     ConvPanels p;
     winograd_panels(g, out, &p);
-    return p.floats;
+    return p.floats + 16;
+}
+
+bool winograd_keeps_weights(const ConvGeom *g, int out, const float *packed) {
+    return packed[winograd_floats(g, out) - 16] == 0;
 }
 
 enum { WIDEST = 64 };
@@ -105,6 +110,33 @@ void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst) {
     for (int64_t panel = 0; panel < p.n; panel++) {
         int64_t m = panel * p.full, width = panel_width(&p, panel), n = min_i64(width, g->m - m);
         for (int64_t c = 0; c < g->c; c++) transform(w, out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
+    }
+    float odd = 0;
+    for (int64_t i = 0; i < p.floats; i++) odd += dst[i] * 0;
+    dst[p.floats] = odd == 0 ? 0 : 1;
+}
+
+/* What a row of three weights is made of: the values at 0, at the next two points, and at infinity. */
+static const double h2[3][4] = {{-1, 0, 0, 0}, {0, 1, -1, 0}, {0, 0, 0, 1}};
+static const double h4[3][4] = {{4 * S4, 0, 0, 0}, {0, -3 * S4 / S, 3 * S4 / S, 0}, {0, 0, 0, 1}};
+
+void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst) {
+    const double(*h)[4] = out == 2 ? h2 : h4;
+    const int size = out + 2, point[4] = {0, 1, 2, size - 1};
+    ConvPanels from, to;
+    winograd_panels(g, out, &from);
+    conv_panels(g, 9, &to);
+    for (int64_t panel = 0; panel < to.n; panel++) {
+        int64_t m = panel * to.full, n = g->c * panel_width(&to, panel);
+        for (int t = 0; t < 9; t++)
+            for (int64_t i = 0; i < n; i++) {
+                double sum = 0;
+                for (int k = 0; k < 16; k++) {
+                    double factor = h[t / 3][k / 4] * h[t % 3][k % 4];
+                    sum += factor * (double)packed[m * from.k + (point[k / 4] * size + point[k % 4]) * n + i];
+                }
+                dst[m * to.k + t * n + i] = (float)sum;
+            }
     }
 }
 

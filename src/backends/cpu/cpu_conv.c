@@ -59,6 +59,8 @@ static Way way_of(const ConvGeom *g, bool constant) {
     return out == 4 ? WAY_WINOGRAD4 : out == 2 ? WAY_WINOGRAD2 : WAY_DIRECT;
 }
 
+static int winograd_blocks(Way way) { return way == WAY_WINOGRAD4 ? 4 : way == WAY_WINOGRAD2 ? 2 : 0; }
+
 static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise", "conv_winograd2", "conv_winograd4"};
 
 static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
@@ -66,7 +68,7 @@ static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
     conv_panels(g, g->taps, &p);
     int64_t floats = way == WAY_DIRECT      ? p.floats
                      : way == WAY_DEPTHWISE ? g->taps * depthwise_room(g->group)
-                                            : winograd_floats(g, way == WAY_WINOGRAD4 ? 4 : 2);
+                                            : winograd_floats(g, winograd_blocks(way));
     return checked_bytes(TN_F32, floats, bytes);
 }
 
@@ -83,7 +85,7 @@ static tn_status pack(void *arg, void *dst) {
     conv_panels(r->g, r->g->taps, &p);
     if (r->way == WAY_DEPTHWISE) depthwise_pack(r->g, r->w, dst);
     else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, false, dst, r->pool);
-    else winograd_pack(r->g, r->way == WAY_WINOGRAD4 ? 4 : 2, r->w, dst);
+    else winograd_pack(r->g, winograd_blocks(r->way), r->w, dst);
     return TN_OK;
 }
 
@@ -104,7 +106,8 @@ static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepa
     ConvGeom g;
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
     TRY(prepare_weights(context, &g, w, p));
-    p->wants_weights = p->way == WAY_WINOGRAD2 || p->way == WAY_WINOGRAD4; /* see run_way */
+    int out = winograd_blocks((Way)p->way);
+    p->wants_weights = out && !winograd_keeps_weights(&g, out, p->packed->data);
     return TN_OK;
 }
 
@@ -114,26 +117,37 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
-static tn_status pack_now(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, Way way, const float **out) {
+static tn_status scratch_weights(KernelCtx *c, const ConvGeom *g, Way way, float **out) {
     size_t bytes;
     TRY(packed_bytes(g, way, &bytes));
-    float *dst = arena_raw(c->scratch, bytes + 64, 64);
-    if (!dst) return TN_OUT_OF_MEMORY;
-    *out = dst;
-    return pack(&(PackRequest){g, conv_operand(&p->heavy, c->in, 1), way, c->pool}, dst);
+    *out = arena_raw(c->scratch, bytes + 64, 64);
+    return *out ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
+/* Where blocks of Winograd's algorithm meet an infinity or NaN. */
+static tn_status run_again(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run, int out) {
+    float *weights;
+    TRY(scratch_weights(c, run->g, WAY_DIRECT, &weights));
+    if (p->wants_weights)
+        TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), WAY_DIRECT, c->pool}, weights));
+    else winograd_unpack(run->g, out, p->packed->data, weights);
+    return conv_direct(c, run, weights);
 }
 
 static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
     Way way = p->packed ? (Way)p->way : way_of(run->g, false);
     const float *weights = p->packed ? p->packed->data : NULL;
-    if (!weights) TRY(pack_now(c, p, run->g, way, &weights));
+    if (!weights) {
+        float *made;
+        TRY(scratch_weights(c, run->g, way, &made));
+        TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), way, c->pool}, made));
+        weights = made;
+    }
     if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
     if (way == WAY_DIRECT) return conv_direct(c, run, weights);
     bool finite;
-    TRY(conv_winograd(c, run, way == WAY_WINOGRAD4 ? 4 : 2, weights, &finite));
-    if (finite) return TN_OK;
-    TRY(pack_now(c, p, run->g, WAY_DIRECT, &weights));
-    return conv_direct(c, run, weights);
+    TRY(conv_winograd(c, run, winograd_blocks(way), weights, &finite));
+    return finite ? TN_OK : run_again(c, p, run, winograd_blocks(way));
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
