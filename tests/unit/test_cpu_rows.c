@@ -5,7 +5,8 @@
        test_cpu_rows [times] [first seed] */
 #include "test_cpu_nodes.h"
 
-extern const KernelDesc kernel_cpu_softmax, kernel_cpu_norm, kernel_cpu_group_norm, kernel_cpu_reduce;
+extern const KernelDesc kernel_cpu_softmax, kernel_cpu_norm, kernel_cpu_group_norm, kernel_cpu_reduce,
+    kernel_cpu_resize;
 
 static int times = 60;
 static uint64_t first_seed = 1;
@@ -272,9 +273,44 @@ static void test_reduce(void **state) {
     run_cases(make_reduce);
 }
 
+/* ---- resizing ------------------------------------------------------------------------------------------------------ */
+
+static void make_resize(Case *c) {
+    static const char *const coords[] = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"};
+    static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    int rank = pick(3, 4), n = 0;
+    char list[100] = "";
+    bool scales = pick(0, 1);
+    c->kernel = &kernel_cpu_resize;
+    c->behind = false;
+    c->rank[0] = rank;
+    for (int k = 0; k < rank; k++) c->dims[0][k] = k == 0 ? pick(1, 2) : k == 1 ? pick(1, 70) : pick(1, 12);
+    c->n_in = 1;
+    for (int k = 0; k < rank; k++, n++) {
+        if (scales)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%g", k ? ", " : "",
+                     k < 2 ? 1 : (double)pick(4, 28) / 8);
+        else
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", k ? ", " : "",
+                     k < 2 ? (int)c->dims[0][k] : pick(1, 30));
+    }
+    SAY(c->op, "Resize");
+    if (scales) SAY(c->axes, "_, f32[%d] [%s]", n, list);
+    else SAY(c->axes, "_, _, i64[%d] [%s]", n, list);
+    SAY(c->attrs, "mode=\"%s\", coordinate_transformation_mode=\"%s\", nearest_mode=\"%s\"",
+        pick(0, 1) ? "linear" : "nearest", coords[pick(0, 3)], nearest[pick(0, 3)]);
+    if (scales) /* some of these would vanish */
+        for (int k = 2; k < rank; k++) c->dims[0][k] = pick(3, 12);
+}
+static void test_resize(void **state) {
+    (void)state;
+    run_cases(make_resize);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_softmax), cmocka_unit_test(test_norm),
-                                       cmocka_unit_test(test_group_norm), cmocka_unit_test(test_reduce)};
+                                       cmocka_unit_test(test_group_norm), cmocka_unit_test(test_reduce),
+                                       cmocka_unit_test(test_resize)};
     if (argc > 1) times = (int)strtol(argv[1], NULL, 10);
     if (argc > 2) first_seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests(tests, NULL, NULL);

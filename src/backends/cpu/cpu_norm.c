@@ -237,7 +237,7 @@ const KernelDesc kernel_cpu_norm = {
     .name = "cpu_norm",
     .op = "LayerNormalization RMSNormalization SimplifiedLayerNormalization "
           "com.microsoft.SimplifiedLayerNormalization com.microsoft.SkipLayerNormalization "
-          "com.microsoft.SkipSimplifiedLayerNormalization Fused",
+          "com.microsoft.SkipSimplifiedLayerNormalization tn.Fused",
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,

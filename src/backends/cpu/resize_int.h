@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of float32 for Resize: the table of kernels/resize.c. */
+#ifndef TENON_BACKENDS_CPU_RESIZE_INT_H
+#define TENON_BACKENDS_CPU_RESIZE_INT_H
+
+#include "backends/cpu/isa_int.h"
+
+/* Of each place of a resized dimension: two places of the other, and their weights. */
+typedef struct ResizeTaps {
+    int64_t n;
+    const int32_t *first, *second;
+    const float *of_first, *of_second;
+} ResizeTaps;
+
+typedef struct ResizeTable {
+    /* y = a * of_a + b * of_b */
+    void (*blend)(float *y, const float *a, const float *b, float of_a, float of_b, int64_t n);
+    /* Along a row of numbers. */
+    void (*blend_row)(float *y, const float *x, const ResizeTaps *taps);
+    void (*pick_row)(float *y, const float *x, const ResizeTaps *taps);
+} ResizeTable;
+ISA_TABLE(ResizeTable, resize_table);
+
+#endif
