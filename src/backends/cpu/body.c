@@ -10,8 +10,8 @@
 typedef struct Maker Maker;
 typedef struct Row {
     const char *domain, *name;
-    const char
-        *types; /* of operands, then of the result: f, b: f32, BOOL; e: either, all alike; n: any number, B: also BOOL;
+    const char *
+        types; /* of operands, then of the result: f, b: f32, BOOL; e: either, all alike; k: f32 or i32, i: or BOOL; n: any number, B: also BOOL;
                           '*': the one before repeated; '?': the one before may be absent */
     BodyCode code;                                          /* of rows that are one step */
     const char *p[2];                                       /* attributes that are its numbers */
@@ -21,7 +21,7 @@ typedef struct Row {
 static int make_fold(Maker *m, const Node *node, BodyCode code);
 static int make_mean(Maker *m, const Node *node, BodyCode code);
 static int make_swapped(Maker *m, const Node *node, BodyCode code);
-static int make_equal(Maker *m, const Node *node, BodyCode code);
+static int make_compare(Maker *m, const Node *node, BodyCode code);
 static int make_clip(Maker *m, const Node *node, BodyCode code);
 static int make_pow(Maker *m, const Node *node, BodyCode code);
 static int make_gelu(Maker *m, const Node *node, BodyCode code);
@@ -42,21 +42,21 @@ static const Row rows[] = {
     {NULL, "Cos", "ff", BODY_COS, {0}, NULL},
     {NULL, "Div", "fff", BODY_DIV, {0}, NULL},
     {NULL, "Elu", "ff", BODY_ELU, {"alpha"}, NULL},
-    {NULL, "Equal", "eeb", BODY_EQUAL, {0}, make_equal},
+    {NULL, "Equal", "iib", BODY_EQUAL, {0}, make_compare},
     {NULL, "Erf", "ff", BODY_ERF, {0}, NULL},
     {NULL, "Exp", "ff", BODY_EXP, {0}, NULL},
     {NULL, "Floor", "ff", BODY_FLOOR, {0}, NULL},
     {NULL, "Gelu", "ff", BODY_GELU, {0}, make_gelu},
-    {NULL, "Greater", "ffb", BODY_LESS, {0}, make_swapped},
-    {NULL, "GreaterOrEqual", "ffb", BODY_LESS_OR_EQUAL, {0}, make_swapped},
+    {NULL, "Greater", "kkb", BODY_LESS, {0}, make_swapped},
+    {NULL, "GreaterOrEqual", "kkb", BODY_LESS_OR_EQUAL, {0}, make_swapped},
     {NULL, "HardSigmoid", "ff", BODY_HARD_SIGMOID, {"alpha", "beta"}, NULL},
     {NULL, "HardSwish", "ff", BODY_HARD_SWISH, {0}, NULL},
     {NULL, "Identity", "ee", BODY_COPY, {0}, NULL},
     {NULL, "IsInf", "fb", BODY_IS_INF, {0}, make_is_inf},
     {NULL, "IsNaN", "fb", BODY_IS_NAN, {0}, NULL},
     {NULL, "LeakyRelu", "ff", BODY_LEAKY_RELU, {"alpha"}, NULL},
-    {NULL, "Less", "ffb", BODY_LESS, {0}, NULL},
-    {NULL, "LessOrEqual", "ffb", BODY_LESS_OR_EQUAL, {0}, NULL},
+    {NULL, "Less", "kkb", BODY_LESS, {0}, make_compare},
+    {NULL, "LessOrEqual", "kkb", BODY_LESS_OR_EQUAL, {0}, make_compare},
     {NULL, "Log", "ff", BODY_LOG, {0}, NULL},
     {NULL, "Max", "f*f", BODY_MAX, {0}, make_fold},
     {NULL, "Mean", "f*f", BODY_ADD, {0}, make_mean},
@@ -118,7 +118,7 @@ static bool type_fits(char type, const Value *v, tn_dtype *either) {
     case 'n': return dtype == TN_F32 || (is_number(dtype) && is_single(v));
     case 'B': return is_number(dtype) || dtype == TN_BOOL;
     default:
-        if (dtype != TN_F32 && dtype != TN_BOOL) return false;
+        if (dtype != TN_F32 && !(dtype == TN_BOOL && type != 'k') && !(dtype == TN_I32 && type != 'e')) return false;
         if (*either && *either != dtype) return false;
         *either = dtype;
         return true;
@@ -277,9 +277,10 @@ static int make2(Maker *m, BodyCode code, int x, int y) {
     return make(m, (BodyStep){.code = code, .n = 2, .src = {x, y}});
 }
 
-static int add_constant(Maker *m, const Tensor *t) {
+static int add_constant(Maker *m, const Tensor *t, bool as_float) {
     BodyValue value = {.kind = BODY_CONST, .reg = -1};
-    if (t->dtype == TN_BOOL) {
+    if (t->dtype == TN_I32 && !as_float) memcpy(&value.constant, tensor_bytes(t), sizeof value.constant);
+    else if (t->dtype == TN_BOOL) {
         int32_t bits = *(const uint8_t *)tensor_bytes(t) ? -1 : 0;
         memcpy(&value.constant, &bits, sizeof bits);
     } else load_f32(&value.constant, t->dtype, t->data, t->offset, 1, 1);
@@ -293,7 +294,15 @@ static int add_input(Maker *m, int operand, int from_end, tn_dtype dtype) {
         if (in && in->operand == operand && in->from_end == from_end) return i;
     }
     if (b->n_inputs >= BODY_MOST_INPUTS) return -1;
-    b->inputs[b->n_inputs] = (BodyInput){operand, from_end, dtype};
+    b->inputs[b->n_inputs] = (BodyInput){operand, from_end, dtype, NULL, 0};
+    return add_value(m, (BodyValue){.kind = BODY_INPUT, .index = b->n_inputs++, .reg = -1});
+}
+
+/* Numbers along an axis. */
+static int add_array(Maker *m, const float *array, int64_t n, int from_end) {
+    Body *b = m->b;
+    if (b->n_inputs >= BODY_MOST_INPUTS) return -1;
+    b->inputs[b->n_inputs] = (BodyInput){-1, from_end, TN_F32, array, n};
     return add_value(m, (BodyValue){.kind = BODY_INPUT, .index = b->n_inputs++, .reg = -1});
 }
 
@@ -304,7 +313,7 @@ static void remember(Maker *m, const Value *v, int value) {
 
 static int find(Maker *m, const Value *v, int operand, int from_end) {
     const Tensor *t = value_constant(v);
-    if (t && t->data && tensor_count(t) == 1) return add_constant(m, t);
+    if (t && t->data && tensor_count(t) == 1) return add_constant(m, t, false);
     if (!m->graph) return add_input(m, operand, from_end, dtype_of(v));
     if (!v->def) return add_input(m, (int)v->index, from_end, dtype_of(v));
     for (int i = 0; i < m->n_made; i++)
@@ -332,15 +341,22 @@ static int make_mean(Maker *m, const Node *node, BodyCode code) {
     return make1(m, BODY_DIVIDE_BY, make_fold(m, node, code), (float)node->n_operands, 0);
 }
 
-static int make_swapped(Maker *m, const Node *node, BodyCode code) {
-    int x = operand(m, node, 0);
-    return make2(m, code, operand(m, node, 1), x);
+static int compare(Maker *m, const Node *node, BodyCode code, int x, int y) {
+    tn_dtype dtype = dtype_of(node->operands[0].value);
+    if (dtype == TN_F32) return make2(m, code, x, y);
+    if (dtype == TN_BOOL) return make1(m, BODY_NOT, make2(m, BODY_XOR, x, y), 0, 0);
+    code = code == BODY_EQUAL ? BODY_EQUAL_INT : code == BODY_LESS ? BODY_LESS_INT : BODY_LESS_OR_EQUAL_INT;
+    return make2(m, code, x, y);
 }
 
-static int make_equal(Maker *m, const Node *node, BodyCode code) {
-    int x = operand(m, node, 0), y = operand(m, node, 1);
-    if (dtype_of(node->operands[0].value) != TN_BOOL) return make2(m, code, x, y);
-    return make1(m, BODY_NOT, make2(m, BODY_XOR, x, y), 0, 0);
+static int make_compare(Maker *m, const Node *node, BodyCode code) {
+    int x = operand(m, node, 0);
+    return compare(m, node, code, x, operand(m, node, 1));
+}
+
+static int make_swapped(Maker *m, const Node *node, BodyCode code) {
+    int x = operand(m, node, 0);
+    return compare(m, node, code, operand(m, node, 1), x);
 }
 
 static int make_clip(Maker *m, const Node *node, BodyCode code) {
@@ -355,7 +371,9 @@ static int make_clip(Maker *m, const Node *node, BodyCode code) {
 }
 
 static int make_pow(Maker *m, const Node *node, BodyCode code) {
-    int x = operand(m, node, 0), y = operand(m, node, 1);
+    const Tensor *t = value_constant(node->operands[1].value);
+    bool other = t && t->data && t->dtype != TN_F32; /* a number of another type */
+    int x = operand(m, node, 0), y = other ? add_constant(m, t, true) : operand(m, node, 1);
     float power;
     if (!constant_of(m, y, &power)) return make2(m, code, x, y);
     if (power == 1) return make1(m, BODY_COPY, x, 0, 0);
@@ -376,6 +394,8 @@ static int make_gelu(Maker *m, const Node *node, BodyCode code) {
 static int make_cast(Maker *m, const Node *node, BodyCode code) {
     int x = operand(m, node, 0);
     bool from = dtype_of(node->operands[0].value) == TN_BOOL, to = dtype_of(node->results[0]) == TN_BOOL;
+    bool is_int = dtype_of(node->operands[0].value) == TN_I32 && x >= 0 && m->b->values[x].kind != BODY_TILE;
+    if (is_int) x = make1(m, BODY_FROM_INT, x, 0, 0); /* tiles are floats, whatever they stand for */
     return make1(m, from == to ? code : to ? BODY_TRUTH : BODY_NUMBER, x, 0, 0);
 }
 
@@ -384,11 +404,39 @@ static int make_is_inf(Maker *m, const Node *node, BodyCode code) {
                  (float)(attr_int(node, "detect_negative") != 0));
 }
 
+/* The constant vectors of a normalisation as a factor and a shift, 2 n numbers; NULL where they are no constants. */
+static const float *fold_batch_norm(Maker *m, const Node *node, int64_t *n) {
+    const float epsilon = (float)attr_float(node, "epsilon");
+    const Tensor *t[5];
+    for (int k = 1; k < 5; k++) {
+        const Value *v = node->operands[k].value;
+        if (m->graph && !v->def) v = m->node->operands[v->index].value;
+        t[k] = value_constant(v);
+        if (!t[k] || !t[k]->data || t[k]->rank != 1 || t[k]->dims[0] != t[1]->dims[0]) return NULL;
+    }
+    *n = t[1]->dims[0];
+    float *out = arena_array(m->arena, float, (size_t)*n * 2 + 1);
+    for (int64_t i = 0; out && i < *n; i++) {
+        float v[5];
+        for (int k = 1; k < 5; k++) load_f32(&v[k], TN_F32, t[k]->data, t[k]->offset + i * t[k]->strides[0], 1, 1);
+        double factor = (double)v[1] / sqrt((double)(v[4] + epsilon));
+        out[i] = (float)factor;
+        out[*n + i] = (float)((double)v[2] - (double)v[3] * factor);
+    }
+    return out;
+}
+
 /* (x - mean) * (scale / sqrt(variance + epsilon)) + shift; vectors along axis 1 of x. */
 static int make_batch_norm(Maker *m, const Node *node, BodyCode code) {
     int rank = value_rank(node->operands[0].value), v[5] = {operand(m, node, 0)};
     int from_end = rank < 0 ? AXIS_1 : rank < 2 ? 0 : rank - 1; /* a vector is one channel */
+    int64_t n;
+    const float *folded = fold_batch_norm(m, node, &n);
     (void)code;
+    if (folded) {
+        int factor = add_array(m, folded, n, from_end), shift = add_array(m, folded + n, n, from_end);
+        return make(m, (BodyStep){.code = BODY_FMA, .n = 3, .src = {v[0], factor, shift}});
+    }
     for (int k = 1; k < 5; k++) v[k] = find(m, node->operands[k].value, k, from_end);
     int factor = make2(m, BODY_DIV, v[1], make1(m, BODY_ROOT_OF, v[4], (float)attr_float(node, "epsilon"), 0));
     int centred = make2(m, BODY_SUB, v[0], v[3]);
@@ -439,6 +487,27 @@ static void drop_unread(Body *b, bool *read) {
     b->n_steps = kept;
 }
 
+/* A sum that is read by a Relu alone becomes one step with it. */
+static void join_relus(Body *b, int *uses) {
+    for (int s = 0; s < b->n_steps; s++)
+        for (int k = 0; k < b->steps[s].n; k++) uses[b->steps[s].src[k]]++;
+    for (int i = 0; i < b->n_results; i++) uses[b->results[i]]++;
+    for (int s = 0; s < b->n_steps; s++) {
+        BodyStep *relu = &b->steps[s];
+        int at = s;
+        while (relu->code == BODY_RELU && uses[relu->src[0]] == 1 && --at >= 0)
+            if (b->steps[at].dst == relu->src[0]) break;
+        if (at == s || at < 0 || (b->steps[at].code != BODY_ADD && b->steps[at].code != BODY_FMA)) continue;
+        BodyStep joined = b->steps[at];
+        joined.code = joined.code == BODY_ADD ? BODY_ADD_RELU : BODY_FMA_RELU;
+        joined.dst = relu->dst;
+        *relu = joined;
+        memmove(&b->steps[at], &b->steps[at + 1], (size_t)(b->n_steps - at - 1) * sizeof *b->steps);
+        b->n_steps--;
+        s--;
+    }
+}
+
 /* Each value that a step makes gets a buffer until it was last read. A step never writes where it reads: what it reads may
    be one row for many. */
 static void assign_buffers(Body *b, int *last, int *unused) {
@@ -475,13 +544,15 @@ tn_status body_compile(const Node *node, const Node *heavy, Arena *arena, Body *
     m.loaded = arena_array(arena, bool, most);
     bool *read = arena_array(arena, bool, most);
     int *last = arena_array(arena, int, most), *unused = arena_array(arena, int, most);
-    if (!b || !m.made || !m.made_as || !m.loaded || !read || !last || !unused) return TN_OUT_OF_MEMORY;
+    int *uses = arena_array(arena, int, most);
+    if (!b || !m.made || !m.made_as || !m.loaded || !read || !last || !unused || !uses) return TN_OUT_OF_MEMORY;
     b->values = arena_array(arena, BodyValue, most);
     b->steps = arena_array(arena, BodyStep, most);
     b->inputs = arena_array(arena, BodyInput, BODY_MOST_INPUTS);
     if (!b->values || !b->steps || !b->inputs) return TN_OUT_OF_MEMORY;
     TRY(make_nodes(&m));
     drop_unread(b, read);
+    join_relus(b, uses);
     assign_buffers(b, last, unused);
     *out = b;
     return TN_OK;
@@ -517,7 +588,7 @@ static bool short_add(const Body *b, const KernelQuery *q, int columns, int adde
     if (b->values[added].kind != BODY_INPUT || out->residual >= 0 || out->lo != -INFINITY || out->hi != INFINITY)
         return false;
     const BodyInput *in = &b->inputs[b->values[added].index];
-    const Tensor *t = q->in[in->operand], *y = &q->out[0];
+    const Tensor *t = in->array ? NULL : q->in[in->operand], *y = &q->out[0];
     if (!t || in->from_end || t->dtype != TN_F32) return false;
     if (out->bias < 0 && is_along(t, y, columns)) out->bias = in->operand;
     else if (same_dims(t, y)) out->residual = in->operand;
@@ -546,6 +617,7 @@ bool body_as_short(const Body *b, const KernelQuery *q, int columns, BodyShort *
         switch (step->code) {
         case BODY_COPY: fits = true; break;
         case BODY_ADD: fits = short_add(b, q, columns, other, out); break;
+        case BODY_ADD_RELU: fits = short_add(b, q, columns, other, out) && short_clamp(0, INFINITY, out); break;
         case BODY_RELU: fits = short_clamp(0, INFINITY, out); break;
         case BODY_CLAMP: fits = short_clamp(step->p[0], step->p[1], out); break;
         case BODY_MAX: fits = v->kind == BODY_CONST && short_clamp(v->constant, INFINITY, out); break;

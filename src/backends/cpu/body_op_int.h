@@ -48,8 +48,10 @@
     BODY_1(IS_INF)                       \
     BODY_1(NOT)                          \
     BODY_1(TRUTH)                        \
+    BODY_1(FROM_INT)                     \
     BODY_1(NUMBER)                       \
     BODY_2(ADD)                          \
+    BODY_2(ADD_RELU)                     \
     BODY_2(SUB)                          \
     BODY_2(MUL)                          \
     BODY_2(DIV)                          \
@@ -63,11 +65,15 @@
     BODY_2(EQUAL)                        \
     BODY_2(LESS)                         \
     BODY_2(LESS_OR_EQUAL)                \
+    BODY_2(EQUAL_INT)                    \
+    BODY_2(LESS_INT)                     \
+    BODY_2(LESS_OR_EQUAL_INT)            \
     BODY_2(AND)                          \
     BODY_2(OR)                           \
     BODY_2(XOR)                          \
     BODY_3(WHERE)                        \
-    BODY_3(FMA)
+    BODY_3(FMA)                          \
+    BODY_3(FMA_RELU)
 
 #define BODY_CODE(NAME) BODY_##NAME,
 typedef enum BodyCode {

@@ -12,6 +12,14 @@ enum { ALONG_ROWS = 1, ALONG_COLS = 2, ALONG_BOTH = 3 };
 
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
+const Tensor *body_input_tensor(const BodyInput *in, const Tensor *const *operands, Tensor *own) {
+    if (!in->array) return operands[in->operand];
+    *own = (Tensor){.kind = TYPE_TENSOR};
+    tensor_set_dense(own, TN_F32, 1, &in->n);
+    own->data = (void *)in->array;
+    return own;
+}
+
 /* Strides of an operand over the result's dimensions. */
 tn_status body_input_strides(const BodyInput *in, const Tensor *t, int rank, const int64_t *dims, int64_t *strides) {
     if (in->from_end) {
@@ -75,7 +83,8 @@ tn_status body_map(const Body *body, const KernelCtx *c, int row_axis, int n_row
     memset(map->strides, 0, (size_t)body->n_inputs * sizeof *map->strides);
     for (int i = 0; i < body->n_inputs; i++) {
         const BodyInput *in = &body->inputs[i];
-        const Tensor *t = c->in[in->operand];
+        Tensor own;
+        const Tensor *t = body_input_tensor(in, c->in, &own);
         if (!t || t->dtype != in->dtype) return fail(TN_INTERNAL, "an operand is not what its body was made for");
         map->data[i] = (const float *)((const char *)t->data + t->offset * dtype_size(t->dtype));
         TRY(body_input_strides(in, t, map->rank, map->dims, map->strides[i]));
@@ -115,9 +124,12 @@ static float *buffer_of(const Block *k, int value) {
     return k->area + (size_t)k->map->body->values[value].reg * (size_t)k->size;
 }
 
+/* What is in memory as it is in buffers. */
+static bool is_raw(tn_dtype dtype) { return dtype == TN_F32 || dtype == TN_I32; }
+
 /* Numbers of another type, `step` elements apart. */
 static void read_row(const Block *k, tn_dtype dtype, float *dst, const char *src, int64_t step, int64_t n) {
-    if (dtype == TN_F32) k->table->gather(dst, (const float *)src, step, n);
+    if (is_raw(dtype)) k->table->gather(dst, (const float *)src, step, n);
     else if (dtype == TN_BOOL) k->table->from_bytes(dst, (const uint8_t *)src, step, n);
     else load_f32(dst, dtype, src, 0, step, n);
 }
@@ -127,7 +139,7 @@ static void gather_block(const Block *k, int value, const BodyInput *in, int64_t
     float *dst = buffer_of(k, value);
     const char *src = k->at[k->map->body->values[value].index];
     int64_t size = dtype_size(in->dtype), rows = row ? k->rows : 1, cols = col ? k->cols : 1;
-    bool down = in->dtype == TN_F32 && rows > 1 && cols > 1 && row * row < col * col;
+    bool down = is_raw(in->dtype) && rows > 1 && cols > 1 && row * row < col * col;
     if (cols == 1) read_row(k, in->dtype, dst, src, row, rows);
     else if (down) /* along what lies closest in memory */
         for (int64_t c = 0; c < cols; c++)
@@ -155,7 +167,7 @@ static void load_value(const Block *k, int value) {
     }
     const BodyInput *in = &k->map->body->inputs[v->index];
     int64_t row = k->map->row[v->index], col = k->map->col[v->index];
-    bool plain = in->dtype == TN_F32 && (col == 1 || (col == 0 && (row == 0 || row == 1)));
+    bool plain = is_raw(in->dtype) && (col == 1 || (col == 0 && (row == 0 || row == 1)));
     if (!plain) {
         gather_block(k, value, in, row, col);
         return;
@@ -256,8 +268,7 @@ static bool needs_no_buffer(const BodyMap *map, int64_t cols) {
     if (steps != 1 || b->n_results != 1 || b->truths[0] || b->read_later[0] || map->stream || cols < SHORT)
         return false;
     for (int i = 0; i < map->n_in; i++)
-        if (b->inputs[i].dtype != TN_F32 || (map->col[i] != 1 && (map->col[i] != 0 || (map->row[i] & ~1))))
-            return false;
+        if (!is_raw(b->inputs[i].dtype) || (map->col[i] != 1 && (map->col[i] != 0 || (map->row[i] & ~1)))) return false;
     return map->varies[b->results[0]] == ALONG_BOTH;
 }
 

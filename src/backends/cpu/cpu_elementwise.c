@@ -174,7 +174,8 @@ static tn_status merge_dims(Run *run, const Body *body, KernelCtx *c) {
     run->n_out = c->n_out;
     for (int i = 0; i < body->n_inputs; i++) {
         const BodyInput *in = &body->inputs[i];
-        const Tensor *t = c->in[in->operand];
+        Tensor own;
+        const Tensor *t = body_input_tensor(in, c->in, &own);
         map->data[i] = (const float *)((const char *)t->data + t->offset * dtype_size(t->dtype));
         memset(strides[i], 0, sizeof strides[i]);
         TRY(body_input_strides(in, t, out->rank, out->dims, strides[i]));

@@ -11,7 +11,8 @@ enum {
     UNIT = 16384,  /* neighbours of a row that are reduced at once */
     DEEP = 256,    /* rows of columns */
     PIECE = 65536, /* elements of a piece */
-    MANY = 16      /* tasks: no need for pieces */
+    MANY = 16,     /* tasks: no need for pieces */
+    FEW = 8        /* elements that are not worth a call */
 };
 
 typedef enum Finish { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG } Finish;
@@ -173,6 +174,13 @@ static double exact(RowsKind kind, const float *x, int64_t step, int64_t n) {
     return sum;
 }
 
+static double few(RowsKind kind, const float *x, int64_t n) {
+    double value = (double)x[0];
+    if (kind < ROWS_MAX) return exact(kind, x, 1, n);
+    for (int64_t i = 1; i < n; i++) value = join(kind, value, (double)x[i]);
+    return value;
+}
+
 static double finish(const Job *job, double value) {
     switch (job->finish) {
     case FINISH_MEAN: return value / (double)job->count;
@@ -201,7 +209,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
         int64_t first = piece * job->units_of_piece, last = min_i64(job->units, first + job->units_of_piece);
         for (int64_t u = first; u < last; u++) {
             const float *at = x + find_unit(job, u, &n);
-            double part = table->reduce[job->kind](at, n);
+            double part = n <= FEW ? few(job->kind, at, n) : table->reduce[job->kind](at, n);
             if (leaves_range(job->kind, part)) part = exact(job->kind, at, 1, n);
             value = join(job->kind, value, part);
         }

@@ -155,22 +155,24 @@ static void run_plane_row(const Job *job, const ResizeTable *table, const float 
     }
 }
 
-/* Where channels are last, a block of them at a time. */
+/* Where channels are last: the row that lies between two, if it is short and without gaps, then each pixel; else, for each
+   pixel, blocks of channels of the four around it. */
 static void run_pixel_row(const Job *job, const ResizeTable *table, const float *x, float *y, int64_t row) {
     const float *first = x + job->down.first[row] * job->x_row, *second = x + job->down.second[row] * job->x_row;
-    float left[256], right[256], of_first = job->down.of_first[row], of_second = job->down.of_second[row];
+    float of_first = job->down.of_first[row], of_second = job->down.of_second[row];
+    float work[MOST_COLUMNS], *left = work, *right = work + MOST_COLUMNS / 2;
+    bool whole = job->x_col == job->channels && job->in_w * job->channels <= MOST_COLUMNS;
+    if (whole && !job->nearest) table->blend(work, first, second, of_first, of_second, job->in_w * job->channels);
     for (int64_t i = 0; i < job->along.n; i++) {
         int64_t a = job->along.first[i] * job->x_col, b = job->along.second[i] * job->x_col;
-        float *to = y + i * job->y_col;
-        if (job->nearest) {
-            memcpy(to, first + a, (size_t)job->channels * sizeof *to);
-            continue;
-        }
-        for (int64_t ch = 0; ch < job->channels; ch += 256) {
-            int64_t n = min_i64(256, job->channels - ch);
+        float *to = y + i * job->y_col, wa = job->along.of_first[i], wb = job->along.of_second[i];
+        if (job->nearest) memcpy(to, first + a, (size_t)job->channels * sizeof *to);
+        else if (whole) table->blend(to, work + a, work + b, wa, wb, job->channels);
+        for (int64_t ch = 0; ch < job->channels && !whole && !job->nearest; ch += MOST_COLUMNS / 2) {
+            int64_t n = min_i64(MOST_COLUMNS / 2, job->channels - ch);
             table->blend(left, first + a + ch, second + a + ch, of_first, of_second, n);
             table->blend(right, first + b + ch, second + b + ch, of_first, of_second, n);
-            table->blend(to + ch, left, right, job->along.of_first[i], job->along.of_second[i], n);
+            table->blend(to + ch, left, right, wa, wb, n);
         }
     }
 }

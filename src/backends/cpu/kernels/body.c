@@ -10,6 +10,7 @@
 #define ONE vf_set(1.0f)
 
 INLINE vf clamp01(vf x) { return vf_min(ONE, vf_max(ZERO, x)); } /* NaN stays */
+INLINE vf relu(vf x) { return vf_select(x <= 0, ZERO, x); }
 INLINE vi truth(vf x) { return (vi)x; }
 
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ UNARY(run_RECIPROCAL, 1 / x)
 UNARY(run_ROOT_OF, vf_sqrt(x + P0))
 UNARY(run_SIGMOID, vf_sigmoid(x))
 UNARY(run_TANH, vf_tanh(x))
-UNARY(run_RELU, vf_select(x <= 0, ZERO, x))
+UNARY(run_RELU, relu(x))
 UNARY(run_LEAKY_RELU, vf_select(x < 0, P0 *x, x))
 UNARY(run_THRESHOLDED_RELU, vf_select(x > P0, x, ZERO))
 UNARY(run_CLAMP, vf_min(P1, vf_max(P0, x)))
@@ -71,6 +72,7 @@ UNARY(run_IS_NAN, x != x)
 UNARY(run_IS_INF, ((x == INFINITY) & (P0 != 0)) | ((x == -INFINITY) & (P1 != 0)))
 UNARY(run_NOT, ~truth(x))
 UNARY(run_TRUTH, x != 0)
+UNARY(run_FROM_INT, __builtin_convertvector((vi)x, vf))
 UNARY(run_NUMBER, truth(x) & (vi)ONE)
 
 static void run_COPY(const BodyArgs *a) {
@@ -124,6 +126,7 @@ INLINE vf at_first(const float *p, bool spread) { return spread ? vf_set(*p) : Z
     }
 
 BINARY(run_ADD, x + y)
+BINARY(run_ADD_RELU, relu(x + y))
 BINARY(run_SUB, x - y)
 BINARY(run_MUL, x *y)
 BINARY(run_DIV, x / y)
@@ -138,6 +141,9 @@ BINARY(run_SWIGLU, x *vf_sigmoid(P0 *x) * y)
 BINARY(run_EQUAL, x == y)
 BINARY(run_LESS, x < y)
 BINARY(run_LESS_OR_EQUAL, x <= y)
+BINARY(run_EQUAL_INT, (vi)x == (vi)y)
+BINARY(run_LESS_INT, (vi)x < (vi)y)
+BINARY(run_LESS_OR_EQUAL_INT, (vi)x <= (vi)y)
 BINARY(run_AND, truth(x) & truth(y))
 BINARY(run_OR, truth(x) | truth(y))
 BINARY(run_XOR, truth(x) ^ truth(y))
@@ -177,6 +183,7 @@ BINARY(run_XOR, truth(x) ^ truth(y))
 
 TERNARY(run_WHERE, vf_select(truth(x), y, z))
 TERNARY(run_FMA, vf_fma(x, y, z))
+TERNARY(run_FMA_RELU, relu(vf_fma(x, y, z)))
 
 /* ---- from and to memory ------------------------------------------------------------------------------------------ */
 
