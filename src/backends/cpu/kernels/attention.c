@@ -185,18 +185,40 @@ static void apply_cap(const Lanes *l, float cap, int64_t n) {
         vf_store(l->scores + i * VF, vf_tanh(vf_load(l->scores + i * VF) / cap) * cap);
 }
 
+/* One mask for all queries, which see the keys otherwise. */
+INLINE void add_row(const int cols, Lanes *l, int64_t n) {
+    bool any = false;
+    for (int64_t j = 0; j < n; j++) {
+        float bias = l->bias[j];
+        any |= bias != -INFINITY;
+        if (bias == 0) continue;
+#pragma GCC unroll 8
+        for (int v = 0; v < cols; v++) {
+            float *s = l->scores + (j * cols + v) * VF;
+            vf_store(s, vf_load(s) + bias);
+        }
+    }
+    for (int v = 0; any && v < cols; v++) l->seen[v] = ~(vi){0};
+}
+
 /* Adds to the scores of keys [at, at + n) what masks say. */
-static void apply_masks(const AttnJob *job, const AttnUnit *u, Lanes *l, const Masked *m, int64_t at, int64_t n) {
+INLINE void apply_masks(const int cols, const AttnJob *job, const AttnUnit *u, Lanes *l, const Masked *m, int64_t at,
+                        int64_t n) {
     const vf low = vf_set(-INFINITY);
     if (m->bias && m->one_row) read_bias(job, u, 0, at, n, l->bias);
-    else if (m->bias) read_biases(job, u, l->n_vectors, at, n, l->rows, l->bias);
+    else if (m->bias) read_biases(job, u, cols, at, n, l->rows, l->bias);
+    if (m->one_row && !m->window) {
+        add_row(cols, l, n);
+        return;
+    }
     for (int64_t j = 0; j < n; j++)
-        for (int64_t v = 0; v < l->n_vectors; v++) {
-            float *s = l->scores + (j * l->n_vectors + v) * VF;
+#pragma GCC unroll 8
+        for (int v = 0; v < cols; v++) {
+            float *s = l->scores + (j * cols + v) * VF;
             vf bias = {0};
-            if (m->bias) bias = m->one_row ? vf_set(l->bias[j]) : vf_load(l->bias + (j * l->n_vectors + v) * VF);
+            if (m->bias) bias = m->one_row ? vf_set(l->bias[j]) : vf_load(l->bias + (j * cols + v) * VF);
             vi key = (int32_t)(at + j) - (vi){0};
-            vi within = (key >= l->first[v]) & (key < l->end[v]);
+            vi within = m->window ? (key >= l->first[v]) & (key < l->end[v]) : ~(vi){0};
             l->seen[v] |= within & (bias != low);
             vf_store(s, vf_select(within, vf_load(s) + bias, low));
         }
@@ -241,7 +263,7 @@ INLINE void run_tile(const int cols, const AttnJob *job, const AttnUnit *u, Lane
                     u->part[p].k_col, l->q, job->size, NULL, l->scores + (from - at) * cols * VF);
     }
     if (job->softcap > 0) apply_cap(l, job->softcap, end - at);
-    if (m->bias || m->window) apply_masks(job, u, l, m, at, end - at);
+    if (m->bias || m->window) apply_masks(cols, job, u, l, m, at, end - at);
     weigh(cols, l, end - at, keep);
     for (int p = 0; p < u->n_parts; p++) {
         int64_t from = at > u->part[p].begin ? at : u->part[p].begin, to = end < u->part[p].end ? end : u->part[p].end;
