@@ -254,7 +254,7 @@ TN_API tn_status tn_session_output_bytes(const tn_session *session, size_t i, si
 typedef struct tn_instruction_info {
     size_t index;
     const char *node;   /* its name in the model */
-    const char *op;     /* "Conv" */
+    const char *op;     /* "Conv"; of nodes that are run as one "Conv+Relu" */
     const char *kernel; /* what runs it: "reference_any", "raster"; without work: "view", "virtual", "folded" */
     tn_dtype dtype;     /* of the first result */
     int rank;           /* likewise; -1 when not known */
