@@ -46,4 +46,9 @@ foreach(file ${package_files})
     file(CREATE_LINK "${package}/${file}" "${CMAKE_BINARY_DIR}/python/tenonrt/${file}" SYMBOLIC)
 endforeach()
 
+# Compiled ahead, so that importing takes as long as that of an installed package, also where Python may not write.
+add_custom_command(TARGET tenon_python POST_BUILD
+    COMMAND "${Python3_EXECUTABLE}" -m compileall -q "${CMAKE_BINARY_DIR}/python/tenonrt"
+    VERBATIM)
+
 install(TARGETS tenon_python LIBRARY DESTINATION tenonrt COMPONENT python EXCLUDE_FROM_ALL)

@@ -56,8 +56,8 @@ typedef struct Prepared {
 } Prepared;
 
 typedef struct KernelDesc {
-    const char *name; /* the row in kernels.def and the file's name */
-    const char *op;   /* "Conv", "tn.Fused", several with blanks between; NULL: `runs` says */
+    const char *name;                 /* the row in kernels.def and the file's name */
+    const char *op;                   /* "Conv", "tn.Fused", several with blanks between; NULL: `runs` says */
     bool (*runs)(const OpSchema *op); /* where `op` is NULL: which ops; NULL: all that have a reference function */
     Place place;
     const char *isa; /* NULL: baseline */

@@ -224,16 +224,23 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
     }
 }
 
+/* Of one of the model's constants, or of a view of one. */
+static void *constant_data(Frame *f, int32_t s) {
+    int32_t root = slot_root(f, s);
+    bool constant = f->program->slots.data[root].kind == SLOT_CONST && !f->state[s].made && f->t[root].data;
+    return constant ? (char *)f->t[root].data + f->state[s].at : NULL;
+}
+
 /* Kernels see the bytes of the model's constants, which never change, and of nothing else. */
 static tn_status describe_query(Planning *p, const Instr *instr, const Facts *x, KernelQuery *q) {
-    const Frame *f = p->f;
+    Frame *f = p->f;
     Tensor *in = arena_array(p->scratch, Tensor, instr->n_in + 1);
     const Tensor **ins = arena_array(p->scratch, const Tensor *, instr->n_in + 1);
     if (!in || !ins) return TN_OUT_OF_MEMORY;
     for (uint32_t k = 0; k < instr->n_in; k++) {
         if (!x->in[k]) continue;
         in[k] = *x->in[k];
-        if (f->program->slots.data[instr->in[k]].kind != SLOT_CONST) in[k].data = NULL;
+        in[k].data = constant_data(f, instr->in[k]);
         ins[k] = &in[k];
     }
     *q = (KernelQuery){
