@@ -7,9 +7,9 @@
 #include "backends/cpu/gemm_int.h"
 
 enum {
-    K_BLOCK = 768,   /* rows of B at most, so that a panel of them stays in the second-level cache */
-    DIRECT_ROWS = 8, /* up to so many rows of A, B is read where it lies: packing it costs as much as using it */
-    PARTS = 4        /* for each thread, to even them out */
+    K_BLOCK = 768,    /* rows of B at most, so that a panel of them stays in the second-level cache */
+    DIRECT_ROWS = 48, /* up to so many rows of A, B is read where it lies: packing it would cost more than it saves */
+    PARTS = 4         /* for each thread, to even them out */
 };
 static const double NS_PER_FLOP = 0.01, NS_PER_BYTE = 0.05, NS_PER_PART = 500;
 
@@ -161,10 +161,12 @@ static int64_t group_panels(const Work *w, int64_t rows) {
     return max_i64(1, l2 / 4 / (rows * w->t->nr * size));
 }
 
+/* Of a block: A's rows and a panel of results both stay in the second-level cache. */
 static int64_t most_rows(const Work *w) {
-    int64_t mr = w->t->mr, k = (w->g->k + w->k_blocks - 1) / w->k_blocks;
-    int64_t rows = cpu_caches()->l2 / 2 / (max_i64(k, 1) * (int64_t)sizeof(float));
-    return max_i64(4, min_i64(rows / mr, 40)) * mr;
+    int64_t mr = w->t->mr, k = (w->g->k + w->k_blocks - 1) / w->k_blocks,
+            l2 = cpu_caches()->l2 / (int64_t)sizeof(float);
+    int64_t rows = min_i64(l2 / 2 / max_i64(k, 1), l2 / 4 / w->t->nr);
+    return max_i64(4, rows / mr) * mr;
 }
 
 static void run_part(const Work *w, const Part *part, const Slot *slot) {
@@ -279,7 +281,8 @@ static bool is_askew(const float *p) { return (uintptr_t)p % sizeof *p != 0; }
 static WhereB where_is_b(const Work *w) {
     const GemmArgs *g = w->g;
     if (g->packed || g->k == 0) return B_PACKED;
-    if (g->b_col == 1 && g->m <= DIRECT_ROWS && !is_askew(g->b)) return B_DIRECT;
+    bool near = g->b_row >= 0 && g->b_row <= 2 * w->t->nr; /* as good as packed */
+    if (g->b_col == 1 && (near || g->m <= DIRECT_ROWS) && !is_askew(g->b)) return B_DIRECT;
     return g->b_at || g->m <= most_rows(w) ? B_EACH : B_PACKED;
 }
 
