@@ -101,21 +101,29 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
     t.to = min_i64(t.to, (n - 1) * w->stride[d->last] + d->columns);
     if (d->tile) d->tile(&t);
     else d->table->pixel(&t);
-    if (run->after.body) conv_body(run, image, pixel, pixel + n, 0, g->group);
+}
+
+/* The row, and the body on pixels that are finished, while they are near. */
+static void run_row(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row) {
+    const ConvRunArgs *run = d->run;
+    int64_t width = run->g->out[d->last], waits = 0, enough = conv_body_pixels(run->g->group);
+    for (int64_t i = 0; i < d->tiles; i++) {
+        int64_t first = i * width / d->tiles, end = (i + 1) * width / d->tiles;
+        run_tile(d, rows, image, row, first, end - first);
+        if (!run->after.body || (end < width && end - waits < enough)) continue;
+        conv_body(run, image, row * width + waits, row * width + end, 0, run->g->group);
+        waits = end;
+    }
 }
 
 /* One item is one row of the result. */
 static void run_range(void *arg, int64_t begin, int64_t end) {
     const Depthwise *d = arg;
-    int64_t width = d->run->g->out[d->last];
     for (int64_t item = begin; item < end; item++) {
         int64_t image = item / d->rows, row = item % d->rows;
         WindowRows rows;
         find_rows(d, d->run->x.data + image * d->run->x.image, row, &rows);
-        for (int64_t i = 0; i < d->tiles; i++) {
-            int64_t first = i * width / d->tiles;
-            run_tile(d, &rows, image, row, first, (i + 1) * width / d->tiles - first);
-        }
+        run_row(d, &rows, image, row);
     }
 }
 

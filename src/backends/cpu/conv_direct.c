@@ -195,6 +195,12 @@ static void look_ahead(const Direct *d, const Block *b, int64_t k1, int64_t tile
     t->ahead_step = more ? 64 : 0;
 }
 
+/* The body on pixels that are finished, while they are near. */
+static void run_body(const Direct *d, const Block *b, int64_t first, int64_t end, int64_t cols) {
+    int64_t channel = b->group * d->run->g->m + b->panel * d->panels.full;
+    conv_body(d->run, b->image, first, end, channel, cols);
+}
+
 static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
     const ConvRunArgs *run = d->run;
     const ConvGeom *g = run->g;
@@ -211,8 +217,8 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .cols = min_i64(width, g->m - channel),
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
-    int64_t at[CONV_DIMS];
-    split_pixel(g, tile_start(d, b, b->first), at);
+    int64_t at[CONV_DIMS], waits = tile_start(d, b, b->first); /* for the body */
+    split_pixel(g, waits, at);
     for (int64_t tile = b->first; tile < b->end; tile++) {
         int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
         if (d->x_ld) find_points(d, x + first * d->x_ld + k0, n, k0, k1, &runs);
@@ -222,22 +228,23 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
         if (t.finish) finish_of(d, b, first, &finish);
         look_ahead(d, b, k1, tile, &t);
         d->table->tile[width / d->table->vector][n](&t);
+        bool enough = tile + 1 == b->end || first + n - waits >= conv_body_pixels(t.cols);
+        if (t.finish && run->after.body && enough) {
+            run_body(d, b, waits, first + n, t.cols);
+            waits = first + n;
+        }
     }
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
 static void run_panel(const Direct *d, Block *b, int64_t block) {
-    const ConvGeom *g = d->run->g;
     b->tiles = b->panel == d->panels.n - 1 ? d->tiles_last : d->tiles;
     b->size = d->row / b->tiles;
     b->longer = d->row % b->tiles;
     b->first = block * d->rows * b->tiles / d->blocks;
     b->end = (block + 1) * d->rows * b->tiles / d->blocks;
     for (int64_t i = 0; i < d->n_k; i++) run_tiles(d, b, i * d->step_k, min_i64(d->k, (i + 1) * d->step_k));
-    if (!d->run->after.body) return;
-    int64_t channel = b->panel * d->panels.full, cols = min_i64(d->panels.full, g->m - channel);
-    conv_body(d->run, b->image, tile_start(d, b, b->first), tile_start(d, b, b->end), b->group * g->m + channel, cols);
 }
 
 /* One item is a block of pixels of one image with a block of panels of one group. */

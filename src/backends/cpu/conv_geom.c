@@ -60,13 +60,15 @@ void conv_geom(const Node *node, const Tensor *x, const Tensor *w, const Tensor 
     }
 }
 
-enum { BODY_PIXELS = 48 }; /* at a time, so that a tile stays in the first-level cache */
+enum { BODY_FLOATS = 4096, BODY_PIXELS = 8 }; /* at a time: a tile stays in the first-level cache; and at least */
+
+int64_t conv_body_pixels(int64_t n) { return max_i64(BODY_PIXELS, BODY_FLOATS / n); }
 
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n) {
     const ConvGeom *g = run->g;
     int64_t row = run->after.body->rows_walk ? g->out_px : g->out[g->win.rank - 1];
     for (int64_t px = first, pixels; px < end; px += pixels) {
-        pixels = min_i64(min_i64(end - px, row - px % row), BODY_PIXELS);
+        pixels = min_i64(min_i64(end - px, row - px % row), conv_body_pixels(n));
         int64_t at[TN_MAX_RANK] = {image, channel}, rest = px;
         for (int d = g->win.rank - 1; d >= 0; d--) {
             at[2 + d] = rest % g->out[d];

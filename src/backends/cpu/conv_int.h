@@ -116,6 +116,7 @@ typedef struct ConvRunArgs {
 tn_status conv_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, float lo, float hi, BodyMap *map,
                         ConvEpilogue *e);
 /* The body on pixels [first, end) of an image and channels [channel, channel + n) of y. */
+int64_t conv_body_pixels(int64_t n); /* that it does at a time */
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
 
