@@ -308,7 +308,9 @@ static void share(Direct *d, int threads) {
         d->blocks = min_i64(tiles, (d->blocks + each - 1) / each * each);
     } else {
         d->panel_blocks = d->panels.n;
-        if (d->panel_blocks * others < threads) d->blocks = min_i64(tiles, threads);
+        int64_t items = d->panel_blocks * others;
+        bool even = items >= 4 * threads || (items % threads == 0 && d->panels.last == d->panels.full);
+        if (!even) d->blocks = min_i64(tiles, threads);
     }
 }
 

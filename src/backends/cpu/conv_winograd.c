@@ -26,9 +26,10 @@ typedef struct Winograd {
     int64_t most;       /* blocks of a group */
     int64_t v_ld, v_step, m_step;
     float *slots;
-    int64_t slot; /* floats of one */
-    bool split;   /* data is transformed first; then threads share panels */
-    float *v;     /* then */
+    int64_t slot;  /* floats of one */
+    bool split;    /* data is transformed first; then threads share panels */
+    float *v;      /* then */
+    int64_t parts; /* then: of blocks, so that threads have as much to do */
     atomic_int busy[MOST_SLOTS], odd;
 } Winograd;
 
@@ -269,12 +270,14 @@ static void run_data(void *arg, int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; block++) transform_data(w, block, w->v + block * w->v_ld);
 }
 
-/* One item is one panel. */
+/* One item is one panel, or a part of the blocks with it. */
 static void run_panels(void *arg, int64_t begin, int64_t end) {
     Winograd *w = arg;
     int slot = take_slot(w);
-    for (int64_t panel = begin; panel < end; panel++)
-        run_panel(w, w->v, 0, w->blocks, panel, w->slots + slot * w->slot);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t first = item % w->parts * w->blocks / w->parts, last = (item % w->parts + 1) * w->blocks / w->parts;
+        run_panel(w, w->v + first * w->v_ld, first, last - first, item / w->parts, w->slots + slot * w->slot);
+    }
     atomic_store(&w->busy[slot], 0);
 }
 
@@ -297,6 +300,8 @@ static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
 static void find_groups(Winograd *w, int64_t threads) {
     w->groups = (w->blocks + GROUP - 1) / GROUP;
     w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
+    bool even = w->panels.n >= 4 * threads || (w->panels.n % threads == 0 && w->panels.last == w->panels.full);
+    w->parts = even ? 1 : min_i64(w->blocks, threads);
     if (w->split) w->groups = 1;
     else if (threads > 1) w->groups = min_i64(w->blocks, (w->groups + threads - 1) / threads * threads);
     w->most = (w->blocks + w->groups - 1) / w->groups;
@@ -318,7 +323,8 @@ tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const flo
     double work = (double)(w->blocks * w->points) * (double)(g->c * g->m) / 50;
     if (w->split) {
         TRY(kernel_parallel(c, w->blocks, (double)(g->c * w->points) / 5, run_data, w));
-        TRY(kernel_parallel(c, w->panels.n, work / (double)w->panels.n, run_panels, w));
+        int64_t items = w->panels.n * w->parts;
+        TRY(kernel_parallel(c, items, work / (double)items, run_panels, w));
     } else {
         TRY(kernel_parallel(c, w->groups, work / (double)w->groups, run_groups, w));
     }
