@@ -274,7 +274,7 @@ static void test_constants(void **state) {
         "tn.Fused(%x, f32[3] [1, 2, -3], f32[3] [0, 0.5, 1], f32[3] [0.25, 0, -1]) {body = graph(%a, %s, %b, %m) -> (%r) {\n"
         "    %n = BatchNormalization(%a, %s, %b, %m, %s) %r = Relu(%n) }}",
         "tn.Fused(%x, f32[3] [1, 2, 3]) {body = graph(%a, %s) -> (%r) {\n"
-        "    %n = Relu(%s) %b = Add(%a, f32 0.25) %c = Relu(%b) %d = BatchNormalization(%c, %s, %n, %s, %s) %r = Add(%d, %b) }}"};
+        "    %b = Add(%a, f32 0.25) %c = Relu(%b) %d = BatchNormalization(%c, %s, %s, %s, %s) %r = Add(%d, %b) }}"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         Text text;
         text_init(&text, &ctx->allocator);
@@ -551,7 +551,9 @@ static void test_refused(void **state) {
         "graph(%p, %q, %b) -> (%r) { %n = Neg(%p) %r = MatMul(%n, %q) }",           /* its operand is computed */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = MatMul(%n, %q) }",    /* two of them */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = CumSum(%n, i64 0) }", /* no light node */
-        "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",                           /* none */
+        "graph(%p, %q, %b) -> (%r) { %m = MatMul(%p, %q) %n = Relu(%b)\n"
+        "  %r = BatchNormalization(%m, %n, %n, %n, %n) }", /* vectors that are computed */
+        "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",  /* none */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Add(%n, f32[4] [1, 2, 3, 4]) }"};
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));

@@ -151,12 +151,16 @@ bool body_takes(const Node *node) {
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
+/* Whether operands beside the first lie along axis 1 of it. */
+static bool takes_vectors(const Node *node) { return node_is_onnx(node, "BatchNormalization"); }
+
 /* Whether a body's node reads nothing but the body's own values and single numbers. */
 static bool reads_within(const Node *node) {
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
         const Tensor *t = value_constant(v);
         if (v && (v->graph != node->graph || (t && (tensor_count(t) != 1 || !t->data)))) return false;
+        if (v && i > 0 && v->def && !t && takes_vectors(node)) return false; /* those are read from operands */
     }
     return true;
 }

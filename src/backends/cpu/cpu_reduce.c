@@ -199,9 +199,37 @@ static int64_t find_unit(const Job *job, int64_t u, int64_t *n) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+static double reduce_row(const Job *job, const RowsTable *table, const float *x, int64_t n) {
+    if (n <= FEW) return few(job->kind, x, n);
+    double value = table->reduce[job->kind](x, n);
+    return leaves_range(job->kind, value) ? exact(job->kind, x, 1, n) : value;
+}
+
+/* Each result is of one unit: from one to the next without a division. */
+static void run_single_rows(const Job *job, const RowsTable *table, int64_t begin, int64_t end) {
+    const Dims *kept = &job->kept;
+    int64_t at[TN_MAX_RANK], left = begin, to = 0, from = seek(kept, kept->rank, begin, &to);
+    for (int k = kept->rank; k-- > 0; left /= kept->dims[k]) at[k] = left % kept->dims[k];
+    for (int64_t i = begin; i < end; i++) {
+        job->y[to] = (float)finish(job, reduce_row(job, table, job->x + from, job->inner));
+        for (int k = kept->rank; k-- > 0;) {
+            from += kept->x[k];
+            to += kept->y[k];
+            if (++at[k] < kept->dims[k]) break;
+            from -= at[k] * kept->x[k];
+            to -= at[k] * kept->y[k];
+            at[k] = 0;
+        }
+    }
+}
+
 static void run_rows(void *arg, int64_t begin, int64_t end) {
     const Job *job = arg;
     const RowsTable *table = ISA_PICK(rows_table);
+    if (job->units == 1 && job->pieces == 1) {
+        run_single_rows(job, table, begin, end);
+        return;
+    }
     for (int64_t task = begin; task < end; task++) {
         int64_t piece = task % job->pieces, result = task / job->pieces, to = 0, n;
         const float *x = job->x + seek(&job->kept, job->kept.rank, result, &to);
@@ -209,8 +237,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
         int64_t first = piece * job->units_of_piece, last = min_i64(job->units, first + job->units_of_piece);
         for (int64_t u = first; u < last; u++) {
             const float *at = x + find_unit(job, u, &n);
-            double part = n <= FEW ? few(job->kind, at, n) : table->reduce[job->kind](at, n);
-            if (leaves_range(job->kind, part)) part = exact(job->kind, at, 1, n);
+            double part = reduce_row(job, table, at, n);
             value = join(job->kind, value, part);
         }
         if (job->parts) job->parts[task] = value;
