@@ -101,8 +101,9 @@ typedef struct BodyTable {
     /* Truth values from and to bytes. */
     void (*from_bytes)(float *dst, const uint8_t *src, int64_t step, int64_t n);
     void (*to_bytes)(uint8_t *dst, const float *src, int64_t n);
-    /* A copy that leaves the caches as they are, where the processor has such stores. */
+    /* A copy that leaves the caches as they are, where the processor has such stores; before others read it: fence. */
     void (*stream)(float *dst, const float *src, int64_t n);
+    void (*fence)(void);
 } BodyTable;
 ISA_TABLE(BodyTable, body_table);
 

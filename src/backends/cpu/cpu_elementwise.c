@@ -22,13 +22,24 @@ static bool same_type(const Value *v, const Tensor *t) {
     return v->type->kind == TYPE_TENSOR && t->kind == TYPE_TENSOR && v->type->dtype == t->dtype;
 }
 
+/* Vectors along the channels of a normalisation are checked when they are read. */
+static bool broadcasts(const Tensor *t, const Tensor *out) {
+    if (t->rank == 1 && out->rank > 1) return true;
+    for (int k = 0; k < t->rank; k++) {
+        int at = out->rank - t->rank + k;
+        if (at < 0 || (t->dims[k] != 1 && t->dims[k] != out->dims[at])) return false;
+    }
+    return true;
+}
+
 static bool runs(const OpSchema *op) { return body_knows(op) || kernel_runs_op(&(KernelDesc){.op = "tn.Fused"}, op); }
 
 static bool matches(const KernelQuery *q) {
     const Node *node = q->node;
     if (q->n_in > OP_MAX_INPUTS || q->n_out < 1 || q->n_out > OP_MAX_OUTPUTS || !body_is_light(node)) return false;
     for (int i = 0; i < q->n_in; i++)
-        if (q->in[i] && !same_type(node->operands[i].value, q->in[i])) return false;
+        if (q->in[i] && (!same_type(node->operands[i].value, q->in[i]) || !broadcasts(q->in[i], &q->out[0])))
+            return false;
     for (int i = 0; i < q->n_out; i++)
         if (!is_like(&q->out[i], &q->out[0]) || !same_type(node->results[i], &q->out[i])) return false;
     return true;
@@ -190,6 +201,13 @@ static tn_status merge_dims(Run *run, const Body *body, KernelCtx *c) {
     return TN_OK;
 }
 
+/* Whether a result is larger than the caches, so that nobody finds it there anyway. */
+static bool streams(const Run *run) {
+    int64_t bytes = sizeof(float);
+    for (int k = 0; k < run->map.rank; k++) bytes *= run->map.dims[k];
+    return bytes > cpu_caches()->l3 && run->cols >= 256;
+}
+
 static void set_items(Run *run) {
     BodyMap *map = &run->map;
     bool neighbours = true;
@@ -206,6 +224,7 @@ static void set_items(Run *run) {
         crosses |= map->col[i] > EDGE && map->row[i] > 0 && map->row[i] < map->col[i];
     }
     body_map_finish(map);
+    map->stream = streams(run);
     run->item_cols = min_i64(run->cols, crosses ? EDGE : ITEM);
     run->item_rows = min_i64(run->rows, crosses ? EDGE : max_i64(1, ITEM / run->item_cols));
     run->down = (run->rows + run->item_rows - 1) / run->item_rows;
@@ -235,6 +254,7 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
         body_run_tiles(map, at, NULL, 0, out, out_ld, min_i64(run->item_rows, run->rows - row),
                        min_i64(run->item_cols, run->cols - col));
     }
+    if (map->stream) ISA_PICK(body_table)->fence();
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {

@@ -214,6 +214,12 @@ static void stream(float *dst, const float *src, int64_t n) {
     for (; i < n; i++) dst[i] = src[i];
 }
 
+static void fence(void) {
+#if defined(__AVX2__)
+    _mm_sfence();
+#endif
+}
+
 #define ROW(NAME) [BODY_##NAME] = run_##NAME,
 const BodyTable ISA_NAME(body_table) = {
     .run = {BODY_OPS(ROW, ROW, ROW)},
@@ -221,4 +227,5 @@ const BodyTable ISA_NAME(body_table) = {
     .from_bytes = from_bytes,
     .to_bytes = to_bytes,
     .stream = stream,
+    .fence = fence,
 };
