@@ -115,7 +115,7 @@ INLINE vf vf_expm1(vf x) {
 INLINE vf vf_log(vf x) {
     vi tiny = x < 0x1p-126f;
     vf y = vf_select(tiny, x * 0x1p23f, x);
-    vi at_half = (vi)y - 0x3f3504f3; /* bits above those of sqrt(1/2) */
+    vi at_half = (vi)((vu)y - 0x3f3504f3u); /* bits above those of sqrt(1/2) */
     vi k = at_half >> 23;
     vf f = (vf)((at_half & 0x7fffff) + 0x3f3504f3) - 1;
     vf e = __builtin_convertvector(k + (tiny & -23), vf), square = f * f;
@@ -225,6 +225,7 @@ INLINE vf vf_mish(vf x) {
 enum { VD = VF / 2 };
 typedef double vd __attribute__((vector_size(TENON_VEC_BYTES)));
 typedef int64_t vl __attribute__((vector_size(TENON_VEC_BYTES)));
+typedef uint64_t vw __attribute__((vector_size(TENON_VEC_BYTES)));
 typedef float vh __attribute__((vector_size(TENON_VEC_BYTES / 2)));
 
 INLINE vd vd_set(double x) { return x - (vd){0}; }
@@ -243,7 +244,7 @@ INLINE vd vd_near(vd x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 /* log2 of positive normal numbers, to 1e-11 of itself: from (m - 1) / (m + 1) for m within sqrt(1/2)..sqrt(2). */
 INLINE vd vd_log2(vd x) {
-    vl at_half = (vl)x - 0x3fe6a09e667f3bcd;
+    vl at_half = (vl)((vw)x - 0x3fe6a09e667f3bcdu);
     vl k = at_half >> 52;
     vd m = (vd)((at_half & 0xfffffffffffff) + 0x3fe6a09e667f3bcd);
     vd e = (vd)((k & 0xfff) | 0x4330000000000000) - 0x1p52; /* k modulo 2^12 as a number */
@@ -270,8 +271,8 @@ INLINE vd vd_exp2(vd x) {
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    vl k = ((vl)(n + 0x1.8p52) - (vl)vd_set(0x1.8p52)) << 52;
-    return (vd)((vl)p + k);
+    vw k = ((vw)(n + 0x1.8p52) - (vw)vd_set(0x1.8p52)) << 52;
+    return (vd)((vw)p + k);
 }
 INLINE vd vd_pow(vd x, vd y) {
     vd power = y * vd_log2(x);
