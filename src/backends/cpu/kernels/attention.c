@@ -349,22 +349,26 @@ static void run_lanes(const AttnJob *job, const AttnUnit *u, float *scratch) {
 
 /* ---- few queries ---------------------------------------------------------------------------------------------------- */
 
-enum { SHARE = ROWS * COLS >= 24 ? 4 : 2 /* queries that read a row together */, AHEAD = 16 /* rows to be fetched */ };
+enum { SHARE = ROWS * COLS >= 24 ? 4 : 2 /* queries that read a row together */ };
+
+/* A tile's keys and its values are read in turn. What is read after the rows at hand, rows of `next`, is asked for meanwhile, so
+   that memory does not wait for the softmax in between; a processor's own guesses end with a page. */
 
 /* Scores of n keys from `a` on with some queries, q_wide apart, whose elements behind the last are 0; y: their rows, KEYS + VF
    apart. */
-INLINE void dot_rows(const int queries, const float *a, int64_t row, const float *q, int64_t q_wide, int64_t size,
-                     int64_t n, float *y) {
+INLINE void dot_rows(const int queries, const float *a, int64_t row, const float *next, int64_t next_row,
+                     const float *q, int64_t q_wide, int64_t size, int64_t n, float *y) {
     int64_t whole = size / VF * VF;
     for (int64_t j = 0; j < n; j += VF) {
         vf sum[SHARE][VF];
         int64_t most = n - j < VF ? n - j : VF;
         for (int64_t g = 0; g < VF; g += 4) {
-            const float *k[4];
+            const float *k[4], *then[4];
             vf s[SHARE][4];
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
                 k[i] = a + (j + (g + i < most ? g + i : 0)) * row;
+                then[i] = next + (j + g + i) * next_row;
 #pragma GCC unroll 4
                 for (int t = 0; t < queries; t++) s[t][i] = (vf){0};
             }
@@ -372,7 +376,7 @@ INLINE void dot_rows(const int queries, const float *a, int64_t row, const float
 #pragma GCC unroll 4
                 for (int i = 0; i < 4; i++) {
                     vf x = vf_load(k[i] + e);
-                    __builtin_prefetch(k[i] + e + AHEAD * row);
+                    __builtin_prefetch(then[i] + e, 0, 2);
 #pragma GCC unroll 4
                     for (int t = 0; t < queries; t++) s[t][i] += x * vf_load(q + t * q_wide + e);
                 }
@@ -392,18 +396,19 @@ INLINE void dot_rows(const int queries, const float *a, int64_t row, const float
 
 /* For each query y = y * keep + the sum over j of p[j] times row j of a; `cols` vectors of it, the last one with `last`
    elements. Queries are apart as in dot_rows, their results by y_wide. */
-INLINE void add_rows(const int queries, const int cols, const float *a, int64_t row, const float *p, int64_t n,
-                     const float *keep, int64_t last, float *y, int64_t y_wide) {
+INLINE void add_rows(const int queries, const int cols, const float *a, int64_t row, const float *next,
+                     int64_t next_row, const float *p, int64_t n, const float *keep, int64_t last, float *y,
+                     int64_t y_wide) {
     vf sum[SHARE][8];
 #pragma GCC unroll 4
     for (int t = 0; t < queries; t++)
 #pragma GCC unroll 8
         for (int v = 0; v < cols; v++) sum[t][v] = vf_load(y + t * y_wide + v * VF) * keep[t];
-    for (int64_t j = 0; j < n; j++, a += row)
+    for (int64_t j = 0; j < n; j++, a += row, next += next_row)
 #pragma GCC unroll 8
         for (int v = 0; v < cols; v++) {
             vf x = v < cols - 1 || last == VF ? vf_load(a + v * VF) : vf_load_n(a + v * VF, last);
-            __builtin_prefetch(a + v * VF + AHEAD * row);
+            __builtin_prefetch(next + v * VF, 0, 2);
 #pragma GCC unroll 4
             for (int t = 0; t < queries; t++) sum[t][v] += p[t * (KEYS + VF) + j] * x;
         }
@@ -413,18 +418,20 @@ INLINE void add_rows(const int queries, const int cols, const float *a, int64_t 
         for (int v = 0; v < cols; v++) vf_store(y + t * y_wide + v * VF, sum[t][v]);
 }
 
-INLINE void add_values(const int queries, const float *a, int64_t row, const float *p, int64_t n, const float *keep,
-                       int64_t size, float *y, int64_t y_wide) {
+INLINE void add_values(const int queries, const float *a, int64_t row, const float *next, int64_t next_row,
+                       const float *p, int64_t n, const float *keep, int64_t size, float *y, int64_t y_wide) {
     int64_t c = 0;
     for (; queries == 1 && size - c >= 8 * VF; c += 8 * VF) /* whole rows, as far as may be */
-        add_rows(queries, 8, a + c, row, p, n, keep, VF, y + c, y_wide);
+        add_rows(queries, 8, a + c, row, next + c, next_row, p, n, keep, VF, y + c, y_wide);
     for (; c < size; c += 4 * VF) {
         int64_t left = size - c;
-        if (left >= 4 * VF) add_rows(queries, 4, a + c, row, p, n, keep, VF, y + c, y_wide);
-        else if (left > 3 * VF) add_rows(queries, 4, a + c, row, p, n, keep, left - 3 * VF, y + c, y_wide);
-        else if (left > 2 * VF) add_rows(queries, 3, a + c, row, p, n, keep, left - 2 * VF, y + c, y_wide);
-        else if (left > VF) add_rows(queries, 2, a + c, row, p, n, keep, left - VF, y + c, y_wide);
-        else add_rows(queries, 1, a + c, row, p, n, keep, left, y + c, y_wide);
+        if (left >= 4 * VF) add_rows(queries, 4, a + c, row, next + c, next_row, p, n, keep, VF, y + c, y_wide);
+        else if (left > 3 * VF)
+            add_rows(queries, 4, a + c, row, next + c, next_row, p, n, keep, left - 3 * VF, y + c, y_wide);
+        else if (left > 2 * VF)
+            add_rows(queries, 3, a + c, row, next + c, next_row, p, n, keep, left - 2 * VF, y + c, y_wide);
+        else if (left > VF) add_rows(queries, 2, a + c, row, next + c, next_row, p, n, keep, left - VF, y + c, y_wide);
+        else add_rows(queries, 1, a + c, row, next + c, next_row, p, n, keep, left, y + c, y_wide);
     }
 }
 
@@ -506,8 +513,9 @@ INLINE void run_few(const int queries, const AttnJob *job, const AttnUnit *u, Fe
         int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
         int64_t to = end < u->part[p].end ? end : u->part[p].end, row = u->part[p].k_row;
         if (from < to)
-            dot_rows(queries, u->part[p].k + (from - begin) * row, row, f->q + i * f->wide, f->wide, job->size,
-                     to - from, scores + from - at);
+            dot_rows(queries, u->part[p].k + (from - begin) * row, row,
+                     u->part[p].v + (from - begin) * u->part[p].v_row, u->part[p].v_row, f->q + i * f->wide, f->wide,
+                     job->size, to - from, scores + from - at);
     }
     for (int t = 0; t < queries; t++)
         keep[t] = weigh_row(job, u, i + t, &f->one[i + t], f->masked, at, end - at, scores + t * (KEYS + VF), f->bias);
@@ -515,8 +523,8 @@ INLINE void run_few(const int queries, const AttnJob *job, const AttnUnit *u, Fe
         int64_t begin = u->part[p].begin, from = at > begin ? at : begin;
         int64_t to = end < u->part[p].end ? end : u->part[p].end, row = u->part[p].v_row;
         if (from >= to) continue;
-        add_values(queries, u->part[p].v + (from - begin) * row, row, scores + from - at, to - from, keep, job->v_size,
-                   f->y + i * f->v_wide, f->v_wide);
+        add_values(queries, u->part[p].v + (from - begin) * row, row, u->part[p].k + (to - begin) * u->part[p].k_row,
+                   u->part[p].k_row, scores + from - at, to - from, keep, job->v_size, f->y + i * f->v_wide, f->v_wide);
         for (int t = 0; t < queries; t++) keep[t] = 1;
     }
 }
