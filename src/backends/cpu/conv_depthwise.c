@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions in which each channel is a group of its own. */
+/* Convolutions in which each channel is a group of its own, or groups of a few channels become as many. */
 #include "backends/cpu/conv_int.h"
 #include "backends/cpu/depthwise_int.h"
 
@@ -11,23 +11,31 @@ typedef struct Depthwise {
     int last;                                /* the spatial dimension along which rows run */
     int64_t columns, above;                  /* taps of a row of the window, rows of a window */
     void (*tile)(const DepthwiseTile *tile); /* NULL: pixel by pixel */
+    bool grouped;                            /* groups of more than one channel */
     int64_t tiles;                           /* of a row of the result */
     int64_t rows;                            /* of an image of the result */
 } Depthwise;
 
-int64_t depthwise_room(int64_t channels) { return (channels + 15) / 16 * 16; }
+static int64_t depthwise_room(int64_t channels) { return (channels + 15) / 16 * 16; }
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
+/* `step` floats from channel to channel. */
+static void pack_row(const ConvGeom *g, const Tensor *w, int64_t at, int64_t step, float *dst) {
+    int64_t channels = g->group * g->m, room = depthwise_room(channels);
+    for (int64_t c = 0; c < channels; c++) memcpy(&dst[c], (const char *)w->data + 4 * (at + c * step), sizeof *dst);
+    for (int64_t c = channels; c < room; c++) dst[c] = 0;
+}
+
+int64_t depthwise_floats(const ConvGeom *g) { return g->taps * g->c * depthwise_room(g->group * g->m); }
+
 void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst) {
-    int64_t room = depthwise_room(g->group), tap[CONV_DIMS] = {0};
-    for (int64_t t = 0; t < g->taps; t++, dst += room) {
+    int64_t tap[CONV_DIMS] = {0};
+    for (int64_t t = 0; t < g->taps; t++) {
         int64_t at = w->offset;
         for (int d = 0; d < g->win.rank; d++) at += tap[d] * w->strides[2 + d];
-        for (int64_t c = 0; c < room; c++) {
-            if (c < g->group) memcpy(&dst[c], (const char *)w->data + 4 * (at + c * w->strides[0]), sizeof *dst);
-            else dst[c] = 0;
-        }
+        for (int64_t i = 0; i < g->c; i++, dst += depthwise_room(g->group * g->m))
+            pack_row(g, w, at + i * w->strides[1], w->strides[0], dst);
         for (int d = g->win.rank - 1; d >= 0 && ++tap[d] == g->win.kernel[d]; d--) tap[d] = 0;
     }
 }
@@ -61,7 +69,7 @@ static void find_rows(const Depthwise *d, const float *x, int64_t row, WindowRow
         }
         if (inside) {
             rows->x[rows->n] = x + at;
-            rows->w[rows->n++] = d->weights + r * d->columns * d->w_ld;
+            rows->w[rows->n++] = d->weights + r * d->columns * g->c * d->w_ld;
         }
         for (int k = d->last - 1; k >= 0 && ++tap[k] == w->kernel[k]; k--) tap[k] = 0;
     }
@@ -91,27 +99,34 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
                        .x_ld = d->tile ? x_ld : x_ld * dilation,
                        .w_ld = d->w_ld,
                        .n = n,
-                       .channels = g->group,
+                       .channels = g->group * g->m,
+                       .columns = d->columns,
+                       .step = w->stride[d->last],
+                       .dilation = dilation,
                        .y = run->y.data + image * run->y.image + pixel * run->y_ld,
                        .y_ld = run->y_ld,
                        .finish = &finish};
     int64_t left = max_i64(0, -start), right = g->in[d->last] - start; /* the data in columns */
-    t.from = d->tile ? left : (left + dilation - 1) / dilation;
-    t.to = d->tile ? right : min_i64(d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
-    t.to = min_i64(t.to, (n - 1) * w->stride[d->last] + d->columns);
-    if (d->tile) d->tile(&t);
-    else d->table->pixel(&t);
+    if (d->tile) {
+        t.from = left;
+        t.to = d->grouped ? right : min_i64(right, (n - 1) * w->stride[d->last] + d->columns);
+        d->tile(&t);
+    } else {
+        t.from = (left + dilation - 1) / dilation;
+        t.to = min_i64(d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
+        d->table->pixel(&t);
+    }
 }
 
 /* The row, and the body on pixels that are finished, while they are near. */
 static void run_row(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row) {
     const ConvRunArgs *run = d->run;
-    int64_t width = run->g->out[d->last], waits = 0, enough = conv_body_pixels(run->g->group);
+    int64_t width = run->g->out[d->last], waits = 0, enough = conv_body_pixels(run->g->group * run->g->m);
     for (int64_t i = 0; i < d->tiles; i++) {
         int64_t first = i * width / d->tiles, end = (i + 1) * width / d->tiles;
         run_tile(d, rows, image, row, first, end - first);
         if (!run->after.body || (end < width && end - waits < enough)) continue;
-        conv_body(run, image, row * width + waits, row * width + end, 0, run->g->group);
+        conv_body(run, image, row * width + waits, row * width + end, 0, run->g->group * run->g->m);
         waits = end;
     }
 }
@@ -128,15 +143,23 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 }
 
 static void choose_tile(Depthwise *d) {
-    const ConvWindow *w = &d->run->g->win;
-    int64_t step = w->stride[d->last], width = d->run->g->out[d->last];
-    bool fits = w->dilation[d->last] == 1 && d->columns < 8 && step < 3 && d->run->g->group >= d->table->vector;
-    if (fits) d->tile = d->table->tile[d->columns][step];
-    d->tiles = d->tile ? (width + DEPTHWISE_PIXELS - 1) / DEPTHWISE_PIXELS : width;
+    const ConvGeom *g = d->run->g;
+    int64_t step = g->win.stride[d->last], width = g->out[d->last], most = DEPTHWISE_PIXELS;
+    bool fits = g->win.dilation[d->last] == 1 && d->columns < 8 && step < 3 && g->group >= d->table->vector;
+    d->grouped = g->c > 1;
+    if (d->grouped) {
+        d->tile = d->table->grouped[g->c];
+        most = d->table->grouped_pixels;
+    } else if (fits) {
+        d->tile = d->table->tile[d->columns][step];
+    }
+    d->tiles = d->tile ? (width + most - 1) / most : width;
 }
 
 bool depthwise_takes(const ConvGeom *g) {
-    if (g->c != 1 || g->m != 1 || g->group == 1) return false;
+    const DepthwiseTable *table = ISA_PICK(depthwise_table);
+    bool grouped = g->c > 1 && g->c <= 8 && table->grouped[g->c] && g->group * g->m >= table->vector;
+    if (g->c != g->m || g->group == 1 || (g->c != 1 && !grouped)) return false;
     return g->taps / g->win.kernel[g->win.rank - 1] <= MOST_ROWS;
 }
 
@@ -146,12 +169,12 @@ tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weig
     Depthwise d = {.run = run,
                    .table = ISA_PICK(depthwise_table),
                    .weights = weights,
-                   .w_ld = depthwise_room(g->group),
+                   .w_ld = depthwise_room(g->group * g->m),
                    .last = last,
                    .columns = g->win.kernel[last],
                    .above = g->taps / g->win.kernel[last],
                    .rows = g->out_px / max_i64(1, g->out[last])};
     choose_tile(&d);
-    double cost = (double)(g->out[last] * g->group * g->taps) / 20;
+    double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
     return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }

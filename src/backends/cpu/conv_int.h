@@ -130,9 +130,9 @@ bool winograd_keeps_weights(const ConvGeom *g, int out, const float *packed);
 void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst); /* as conv_pack does */
 tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite);
 
-/* Groups of one channel, whose weights lie as [tap][channels]; `room` floats from tap to tap. */
+/* Groups of one channel, or of a few that become as many; see depthwise_int.h. */
 bool depthwise_takes(const ConvGeom *g);
-int64_t depthwise_room(int64_t channels);
+int64_t depthwise_floats(const ConvGeom *g);
 void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst);
 tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights);
 

@@ -6,6 +6,8 @@
 #include "backends/cpu/conv_int.h"
 #include "backends/cpu/winograd_int.h"
 
+#include <math.h>
+
 enum {
     GROUP = 49,      /* blocks that share one pass over the weights */
     APART = 16,      /* floats between points, so that they do not fall on the same lines of the cache */
@@ -121,6 +123,17 @@ void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst) {
 static const double h2[3][4] = {{-1, 0, 0, 0}, {0, 1, -1, 0}, {0, 0, 0, 1}};
 static const double h4[3][4] = {{4 * S4, 0, 0, 0}, {0, -3 * S4 / S, 3 * S4 / S, 0}, {0, 0, 0, 1}};
 
+/* A weight that is nothing but the rounding of these values was 0, which an infinity tells from others. */
+static float weight_of(const float *values, const int64_t *at, int t, const double (*h)[4]) {
+    double sum = 0, size = 0;
+    for (int k = 0; k < 16; k++) {
+        double term = h[t / 3][k / 4] * h[t % 3][k % 4] * (double)values[at[k]];
+        sum += term;
+        size += fabs(term);
+    }
+    return fabs(sum) > 4e-7 * size ? (float)sum : 0;
+}
+
 void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst) {
     const double(*h)[4] = out == 2 ? h2 : h4;
     const int size = out + 2, point[4] = {0, 1, 2, size - 1};
@@ -128,16 +141,10 @@ void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst
     winograd_panels(g, out, &from);
     conv_panels(g, 9, &to);
     for (int64_t panel = 0; panel < to.n; panel++) {
-        int64_t m = panel * to.full, n = g->c * panel_width(&to, panel);
+        int64_t m = panel * to.full, n = g->c * panel_width(&to, panel), at[16];
+        for (int k = 0; k < 16; k++) at[k] = (point[k / 4] * size + point[k % 4]) * n;
         for (int t = 0; t < 9; t++)
-            for (int64_t i = 0; i < n; i++) {
-                double sum = 0;
-                for (int k = 0; k < 16; k++) {
-                    double factor = h[t / 3][k / 4] * h[t % 3][k % 4];
-                    sum += factor * (double)packed[m * from.k + (point[k / 4] * size + point[k % 4]) * n + i];
-                }
-                dst[m * to.k + t * n + i] = (float)sum;
-            }
+            for (int64_t i = 0; i < n; i++) dst[m * to.k + t * n + i] = weight_of(packed + m * from.k + i, at, t, h);
     }
 }
 

@@ -67,7 +67,7 @@ static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
     ConvPanels p;
     conv_panels(g, g->taps, &p);
     int64_t floats = way == WAY_DIRECT      ? p.floats
-                     : way == WAY_DEPTHWISE ? g->taps * depthwise_room(g->group)
+                     : way == WAY_DEPTHWISE ? depthwise_floats(g)
                                             : winograd_floats(g, winograd_blocks(way));
     return checked_bytes(TN_F32, floats, bytes);
 }

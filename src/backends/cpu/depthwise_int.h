@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What depthwise convolutions ask of kernels/depthwise.c. Weights lie as [tap][channels], the row filled up. */
+/* What depthwise convolutions and those with small groups ask of kernels/depthwise.c. Weights lie as [tap][input channel of a
+   group][channels], the row filled up. */
 #ifndef TENON_BACKENDS_CPU_DEPTHWISE_INT_H
 #define TENON_BACKENDS_CPU_DEPTHWISE_INT_H
 
@@ -15,6 +16,8 @@ typedef struct DepthwiseTile {
     int64_t n_rows, x_ld, w_ld; /* from pixel to pixel, from tap to tap */
     int64_t from, to;           /* columns that lie in the data, counted from the first window's first */
     int64_t n, channels;
+    int64_t columns, step,
+        dilation; /* of small groups: taps of a row, and how far windows and taps are apart in the data */
     float *y;
     int64_t y_ld;
     const ConvFinish *finish;
@@ -26,6 +29,10 @@ typedef struct DepthwiseTable {
     void (*tile[8][3])(const DepthwiseTile *tile);
     /* For one pixel, any window, and any number of channels. x_ld is then from column to column of the window. */
     void (*pixel)(const DepthwiseTile *tile);
+    /* Groups of 2, 4 or 8 channels that become as many, [2], [4], [8]; at least one vector of them. Of the tile, columns are
+       those of the data. NULL: a vector does not hold whole groups, more than one. */
+    void (*grouped[9])(const DepthwiseTile *tile);
+    int grouped_pixels; /* of a tile at most */
 } DepthwiseTable;
 ISA_TABLE(DepthwiseTable, depthwise_table);
 

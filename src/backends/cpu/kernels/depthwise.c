@@ -56,8 +56,76 @@ static void pixel(const DepthwiseTile *t) {
     }
 }
 
+/* ---- small groups -------------------------------------------------------------------------------------------- */
+
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+enum { GROUPED_PIXELS = 6 };
+INLINE vf spread(vf x, vi from) { return (vf)_mm512_permutexvar_ps((__m512i)from, (__m512)x); }
+#else
+enum { GROUPED_PIXELS = 4 };
+INLINE vf spread(vf x, vi from) { return (vf)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from); }
+#endif
+
+/* One vector of channels. Input channel i of each group meets the weights of all that the group becomes. */
+INLINE void grouped_vector(const DepthwiseTile *t, int64_t c, const int group) {
+    vf sum[GROUPED_PIXELS];
+    vi from[8];
+    for (int i = 0; i < GROUPED_PIXELS; i++) sum[i] = (vf){0};
+#pragma GCC unroll 8
+    for (int i = 0; i < group; i++)
+        for (int l = 0; l < VF; l++) from[i][l] = l / group * group + i;
+    for (int64_t r = 0; r < t->n_rows; r++) {
+        const float *w = t->w[r] + c;
+        for (int64_t k = 0; k < t->columns; k++, w += group * t->w_ld) {
+            vf x[GROUPED_PIXELS];
+#pragma GCC unroll 8
+            for (int p = 0; p < GROUPED_PIXELS; p++) {
+                const int64_t at = p * t->step + k * t->dilation;
+                x[p] = p < t->n && at >= t->from && at < t->to ? vf_load(t->x[r] + at * t->x_ld + c) : (vf){0};
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < group; i++) {
+                const vf tap = vf_load(w + i * t->w_ld);
+#pragma GCC unroll 8
+                for (int p = 0; p < GROUPED_PIXELS; p++) sum[p] = vf_fma(spread(x[p], from[i]), tap, sum[p]);
+            }
+        }
+    }
+    const ConvFinish *f = t->finish;
+    const vf lo = vf_set(f->lo), hi = vf_set(f->hi), bias = f->bias ? vf_load(f->bias + c) : (vf){0};
+#pragma GCC unroll 8
+    for (int p = 0; p < GROUPED_PIXELS; p++) {
+        if (p >= t->n) break;
+        vf y = f->bias ? sum[p] + bias : sum[p];
+        if (f->residual) y += vf_load(f->residual + p * f->residual_ld + c);
+        vf_store(t->y + p * t->y_ld + c, vf_min(hi, vf_max(lo, y)));
+    }
+}
+
+/* The last channels once more rather than fewer at a time: whole groups they are. */
+INLINE void grouped_tile(const DepthwiseTile *t, const int group) {
+    const int64_t last = t->channels - VF;
+    for (int64_t c = 0; c < last; c += VF) grouped_vector(t, c, group);
+    grouped_vector(t, last, group);
+}
+
+static void grouped_2(const DepthwiseTile *t) { grouped_tile(t, 2); }
+static void grouped_4(const DepthwiseTile *t) { grouped_tile(t, 4); }
+#if defined(__AVX512F__)
+static void grouped_8(const DepthwiseTile *t) { grouped_tile(t, 8); }
+#endif
+#endif
+
 const DepthwiseTable ISA_NAME(depthwise_table) = {
     .vector = VF,
     .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, NULL}},
     .pixel = pixel,
+#if defined(__AVX512F__)
+    .grouped = {[2] = grouped_2, [4] = grouped_4, [8] = grouped_8},
+    .grouped_pixels = GROUPED_PIXELS,
+#elif defined(__AVX2__)
+    .grouped = {[2] = grouped_2, [4] = grouped_4},
+    .grouped_pixels = GROUPED_PIXELS,
+#endif
 };
