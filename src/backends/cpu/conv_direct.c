@@ -16,7 +16,7 @@ typedef struct Direct {
     ConvPanels panels;
     const float *weights, *zeros;
     int64_t *offset;          /* of each tap in the data, from the window's first */
-    int32_t *at;              /* where each tap lies in the window, dilated: [taps][rank] */
+    int64_t *at;              /* where each tap lies in the window, dilated: [taps][rank] */
     int64_t reach[CONV_DIMS]; /* of the window: from its first element to its last */
     int64_t x_ld;      /* pixels are their own windows and follow each other at this distance in the data; 0: not so */
     bool rows_merge;   /* taps of one row of the window are neighbours in the data, as long as none is outside */
@@ -91,7 +91,7 @@ typedef struct Runs {
     const float *px[(BLOCK_TAPS + 2) * CONV_MOST_ROWS];
 } Runs;
 
-static bool tap_is_inside(const Direct *d, const int64_t *start, const int32_t *at) {
+static bool tap_is_inside(const Direct *d, const int64_t *start, const int64_t *at) {
     const ConvGeom *g = d->run->g;
     for (int k = 0; k < g->win.rank; k++)
         if ((uint64_t)(start[k] + at[k]) >= (uint64_t)g->in[k]) return false;
@@ -265,14 +265,14 @@ static tn_status find_taps(KernelCtx *c, Direct *d) {
     const ConvGeom *g = d->run->g;
     int rank = g->win.rank;
     d->offset = arena_array(c->scratch, int64_t, (size_t)g->taps + 1);
-    d->at = arena_array(c->scratch, int32_t, (size_t)(g->taps * rank) + 1);
+    d->at = arena_array(c->scratch, int64_t, (size_t)(g->taps * rank) + 1);
     d->zeros = arena_array(c->scratch, float, (size_t)g->c + 16);
     if (!d->offset || !d->at || !d->zeros) return TN_OUT_OF_MEMORY;
     for (int k = 0; k < rank; k++) d->reach[k] = (g->win.kernel[k] - 1) * g->win.dilation[k];
     int64_t tap[CONV_DIMS] = {0};
     for (int64_t t = 0; t < g->taps; t++) {
         for (int k = 0; k < rank; k++) {
-            d->at[t * rank + k] = (int32_t)(tap[k] * g->win.dilation[k]);
+            d->at[t * rank + k] = tap[k] * g->win.dilation[k];
             d->offset[t] += tap[k] * g->win.dilation[k] * d->run->x.stride[k];
         }
         for (int k = rank - 1; k >= 0 && ++tap[k] == g->win.kernel[k]; k--) tap[k] = 0;
