@@ -264,7 +264,7 @@ static void make_reduce(Case *c) {
     if (n > 0) SAY(c->axes, "i64[%d] [%s]", n, list);
     c->spread = pick(0, 3) ? 3 : 1e25f;
     bool exact = op == 3 || op == 5;
-    c->within = exact && !c->behind ? (Within){0, 0} : (Within){c->spread > 10 ? 1e21 : 2e-4, 2e-6};
+    c->within = exact && !c->behind ? (Within){0, 0} : (Within){c->spread > 10 ? 1e22 : 2e-3, 3e-6};
     if (c->special && op != 3 && op != 5) c->within.absolute = 1e24; /* 1e30 may stand beside -1e30 */
     if (op == 2) c->within.absolute = 1e-2, c->special = false;
 }

@@ -84,26 +84,26 @@ static void seek(const Lines *l, int rank, int64_t index, int64_t *x, int64_t *y
     }
 }
 
-static void run_row(const Lines *l, const RowsTable *table, const float *x, float *y) {
-    float top = table->top(x, l->n);
-    if (!l->log) {
-        double sum = table->exp_sum(y, x, top, l->n);
-        table->shift_scale(y, y, 0, (float)(1 / sum), 0, l->n);
-        return;
-    }
-    float part[2048]; /* y may be x, which is wanted once more */
+static void run_log_row(const Lines *l, const RowsTable *table, const float *x, float *y) {
+    float top = table->top(x, l->n), part[2048]; /* y may be x, which is wanted once more */
     double sum = 0;
     for (int64_t i = 0; i < l->n; i += 2048) sum += table->exp_sum(part, x + i, top, min_i64(2048, l->n - i));
     table->shift_scale(y, x, top, 1, (float)log(sum), l->n);
 }
 
+/* As many lines at once as the innermost dimension has. */
 static void run_rows(void *arg, int64_t begin, int64_t end) {
     const Lines *l = arg;
     const RowsTable *table = ISA_PICK(rows_table);
-    for (int64_t i = begin; i < end; i++) {
+    int last = l->rank - 1;
+    int64_t inner = last >= 0 ? l->dims[last] : 1, n;
+    int64_t x_ld = last >= 0 ? l->x_strides[last] : 0, y_ld = last >= 0 ? l->y_strides[last] : 0;
+    for (int64_t i = begin; i < end; i += n) {
         int64_t x, y;
+        n = min_i64(end - i, inner - i % inner);
         seek(l, l->rank, i, &x, &y);
-        run_row(l, table, l->x + x, l->y + y);
+        if (!l->log) table->softmax_rows(l->y + y, y_ld, l->x + x, x_ld, n, l->n);
+        for (int64_t r = 0; r < n && l->log; r++) run_log_row(l, table, l->x + x + r * x_ld, l->y + y + r * y_ld);
     }
 }
 

@@ -18,6 +18,7 @@ typedef struct ResizeTable {
     /* Along a row of numbers. */
     void (*blend_row)(float *y, const float *x, const ResizeTaps *taps);
     void (*pick_row)(float *y, const float *x, const ResizeTaps *taps);
+    void (*double_row)(float *y, const float *x, int64_t n); /* each of n numbers twice */
 } ResizeTable;
 ISA_TABLE(ResizeTable, resize_table);
 

@@ -28,6 +28,8 @@ typedef struct RowsTable {
     double (*exp_sum)(float *y, const float *x, float top, int64_t n);
     /* y = (x - top) * factor - less */
     void (*shift_scale)(float *y, const float *x, float top, float factor, float less, int64_t n);
+    /* Softmax of each row. */
+    void (*softmax_rows)(float *y, int64_t y_ld, const float *x, int64_t x_ld, int64_t rows, int64_t n);
     /* Softmax, or its logarithm, down the columns; at most 256 of them. `work` has room for rows x cols, or is y. */
     void (*softmax_columns)(float *y, int64_t y_ld, const float *x, int64_t x_ld, float *work, int64_t work_ld,
                             int64_t rows, int64_t cols, bool log);

@@ -28,4 +28,9 @@ static void pick_row(float *restrict y, const float *restrict x, const ResizeTap
     for (int64_t i = 0, n = taps->n; i < n; i++) y[i] = x[first[i]];
 }
 
-const ResizeTable ISA_NAME(resize_table) = {.blend = blend, .blend_row = blend_row, .pick_row = pick_row};
+static void double_row(float *restrict y, const float *restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[2 * i] = y[2 * i + 1] = x[i];
+}
+
+const ResizeTable ISA_NAME(resize_table) = {
+    .blend = blend, .blend_row = blend_row, .pick_row = pick_row, .double_row = double_row};

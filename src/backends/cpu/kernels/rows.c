@@ -126,7 +126,7 @@ static void moments(const float *x, int64_t n, float about, double *sum, double 
 }
 
 /* The largest; NaNs are passed over. */
-static float top_of(const float *x, int64_t n) {
+INLINE float top_of(const float *x, int64_t n) {
     vf a = vf_set(-INFINITY), b = a;
     int64_t i = 0;
     for (; i + 2 * VF <= n; i += 2 * VF) {
@@ -138,7 +138,7 @@ static float top_of(const float *x, int64_t n) {
     return top_lane(vf_max(a, b));
 }
 
-static double exp_sum(float *y, const float *x, float top, int64_t n) {
+INLINE double exp_sum_of(float *y, const float *x, float top, int64_t n) {
     vf t = vf_set(top);
     double sum = 0;
     for (int64_t from = 0; from < n; from += BLOCK) {
@@ -160,6 +160,50 @@ static double exp_sum(float *y, const float *x, float top, int64_t n) {
         sum += (double)sum_lanes(a + b);
     }
     return sum;
+}
+
+static double exp_sum(float *y, const float *x, float top, int64_t n) { return exp_sum_of(y, x, top, n); }
+static float top(const float *x, int64_t n) { return top_of(x, n); }
+
+/* A row of up to 4 vectors, of which `full` are full, stays in registers. Lanes that are not there are as -inf. */
+INLINE void softmax_short(float *y, const float *x, int64_t n, int full) {
+    vf v[4], a = vf_set(-INFINITY), sum = {0};
+    int64_t rest = n - full * VF;
+    for (int k = 0; k < 4; k++) {
+        v[k] = vf_set(-INFINITY);
+        if (k < full) v[k] = vf_load(x + k * VF);
+        if (k == full) v[k] = vf_select(lanes_below(rest), vf_load_n(x + k * VF, rest), v[k]);
+        if (k <= full) a = vf_max(v[k], a);
+    }
+    vf top = vf_set(top_lane(a));
+    for (int k = 0; k <= full; k++) sum += v[k] = vf_exp(v[k] - top);
+    vf f = vf_set(1 / sum_lanes(sum));
+    for (int k = 0; k < full; k++) vf_store(y + k * VF, v[k] * f);
+    vf_store_n(y + full * VF, v[full] * f, rest);
+}
+
+static void softmax_short_rows(float *y, int64_t y_ld, const float *x, int64_t x_ld, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++, x += x_ld, y += y_ld) {
+        if (n < VF) softmax_short(y, x, n, 0);
+        else if (n < 2 * VF) softmax_short(y, x, n, 1);
+        else if (n < 3 * VF) softmax_short(y, x, n, 2);
+        else softmax_short(y, x, n, 3);
+    }
+}
+
+static void softmax_rows(float *y, int64_t y_ld, const float *x, int64_t x_ld, int64_t rows, int64_t n) {
+    if (n < 4 * VF) {
+        softmax_short_rows(y, y_ld, x, x_ld, rows, n);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = x + r * x_ld;
+        float *to = y + r * y_ld;
+        vf f = vf_set(1 / (float)exp_sum_of(to, from, top_of(from, n), n));
+        int64_t i = 0;
+        for (; i + VF <= n; i += VF) vf_store(to + i, vf_load(to + i) * f);
+        if (i < n) vf_store_n(to + i, vf_load_n(to + i, n - i) * f, n - i);
+    }
 }
 
 static void shift_scale(float *y, const float *x, float top, float factor, float less, int64_t n) {
@@ -338,7 +382,8 @@ const RowsTable ISA_NAME(rows_table) = {
     .reduce_columns = {columns_sum, columns_abs, columns_square, columns_max, columns_min},
     .moments = moments,
     .moments_columns = moments_columns,
-    .top = top_of,
+    .top = top,
+    .softmax_rows = softmax_rows,
     .exp_sum = exp_sum,
     .shift_scale = shift_scale,
     .softmax_columns = softmax_columns,
