@@ -73,6 +73,8 @@ typedef struct KernelDesc {
     uint32_t (*strided)(const Node *node);
     /* Bit i: result 0 may lie in the memory of operand i when sizes and readings agree. */
     uint32_t (*in_place)(const Node *node);
+    /* Result 0 may lie in rows with gaps between them: elements of a row one behind the other, rows any distance apart. */
+    bool gaps;
     /* Modelled nanoseconds on one thread; NULL: flops of the op / 1e9. */
     double (*cost)(const KernelQuery *q);
     /* Names the bytes that `prepare` makes of constants, so that equal ones are made once. NULL: none. */

@@ -354,6 +354,7 @@ static tn_status place_result(Planning *p, int32_t i, int32_t out, Made *m) {
         return TN_OK;
     }
     if (joinable) join_parts(f, out, m, parts);
+    if (joinable && reordered) join_rows(p, out, m, i, is_free);
     return joinable && m->list.len == 0 ? TN_OK : make(p, i, out, m);
 }
 

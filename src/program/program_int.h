@@ -66,6 +66,10 @@ typedef struct Facts {
 int32_t slot_root(Frame *f, int32_t s);
 /* Results by regions: in the order of preference as views, in the place of what they are made of, virtual, by a raster. */
 tn_status plan_moves(Planning *p, int32_t i, const Facts *x, bool *declined);
+/* pitch.c. Those parts of a result that are rows side by side, and may lie there from the start; taken off the list. `is_free`
+   says whether a root's memory may be another's. */
+void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
+               bool (*is_free)(Frame *f, int32_t root, int32_t out, int32_t i));
 /* append.c. Whether the result lies behind the input that it begins with; then `m` is what is left to write there. */
 bool plan_append(Planning *p, int32_t out, Made *m);
 /* Somebody reads bytes of the slot: a virtual one is made by its instruction after all. */

@@ -224,11 +224,12 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
     }
 }
 
-/* Of one of the model's constants, or of a view of one. */
+/* Of one of the model's constants, also of a graph around this one, or of a view of one. */
 static void *constant_data(Frame *f, int32_t s) {
     int32_t root = slot_root(f, s);
-    bool constant = f->program->slots.data[root].kind == SLOT_CONST && !f->state[s].made && f->t[root].data;
-    return constant ? (char *)f->t[root].data + f->state[s].at : NULL;
+    const Slot *slot = &f->program->slots.data[root];
+    bool constant = slot->kind == SLOT_CONST || (slot->kind == SLOT_CAPTURE && value_constant(slot->value));
+    return constant && !f->state[s].made && f->t[root].data ? (char *)f->t[root].data + f->state[s].at : NULL;
 }
 
 /* Kernels see the bytes of the model's constants, which never change, and of nothing else. */

@@ -225,7 +225,7 @@ bool heavy_open(const Node *node, bool (*is_heavy)(const Node *inner), Heavy *ou
         return true;
     }
     const Graph *body = attr_graph(node, "body");
-    if (!body || graph_n_outputs(body) != 1) return false;
+    if (!body || graph_n_outputs(body) != 1 || dtype_of(graph_output(body, 0)) != TN_F32) return false;
     for (const Node *inner = body->first; inner; inner = inner->next) {
         if (!is_heavy(inner)) continue;
         if (out->node) return false;

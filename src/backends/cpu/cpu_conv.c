@@ -178,5 +178,6 @@ const KernelDesc kernel_cpu_conv = {
     .strided = conv_strided,
     .pack_format = "conv",
     .prepare = prepare,
+    .gaps = true,
     .launch = launch,
 };

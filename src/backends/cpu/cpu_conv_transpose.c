@@ -266,5 +266,6 @@ const KernelDesc kernel_cpu_conv_transpose = {
     .strided = conv_strided,
     .pack_format = "conv_transpose",
     .prepare = prepare,
+    .gaps = true,
     .launch = launch,
 };

@@ -281,5 +281,6 @@ const KernelDesc kernel_cpu_elementwise = {
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,
+    .gaps = true,
     .launch = launch,
 };

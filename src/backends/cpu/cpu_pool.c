@@ -219,5 +219,6 @@ const KernelDesc kernel_cpu_pool = {
     .match = matches,
     .order = order_channels_last,
     .strided = strided,
+    .gaps = true,
     .launch = launch,
 };
