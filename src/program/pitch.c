@@ -17,6 +17,7 @@ typedef struct Rows {
 /* A region as rows of a root; false when it is none. */
 static bool rows_of(Frame *f, const Made *m, size_t k, Rows *out) {
     Region r = m->list.data[k];
+    out->root = -1;
     if (r.source == REGION_FILL) return false;
     int32_t s = m->sources[r.source];
     int64_t size = dtype_size(f->t[s].dtype);
@@ -130,12 +131,17 @@ void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
                bool (*is_free)(Frame *f, int32_t root, int32_t out, int32_t i)) {
     Frame *f = p->f;
     Rows r, other;
+    if (f->program->instrs.data[i].n_out > 1) return; /* lists of other results read with the strides of now */
     for (size_t k = 0; k < m->list.len; k++) {
         if (!rows_of(f, m, k, &r) || f->t[r.root].dtype != f->t[out].dtype || !is_free(f, r.root, out, i)) continue;
         int64_t covered = 0, size = dtype_size(f->t[out].dtype);
-        for (size_t j = 0; j < m->list.len; j++)
+        bool elsewhere = false; /* what else is read of it would be read with the strides of now */
+        for (size_t j = 0; j < m->list.len; j++) {
             if (rows_of(f, m, j, &other) && same_rows(&r, &other)) covered += other.covered;
-        if (covered * size != f->state[r.root].bytes || r.n * r.width != covered || !all_may(f, &r, i)) continue;
+            else elsewhere |= other.root == r.root;
+        }
+        if (elsewhere || covered * size != f->state[r.root].bytes || r.n * r.width != covered || !all_may(f, &r, i))
+            continue;
         size_t left = 0;
         for (size_t j = 0; j < m->list.len; j++)
             if (!rows_of(f, m, j, &other) || !same_rows(&r, &other)) m->list.data[left++] = m->list.data[j];
