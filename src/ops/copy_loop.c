@@ -123,6 +123,8 @@ static tn_status infer(InferCtx *c) {
     CopyLoop l;
     Reduction reduction;
     IntList dims = attr_ints(c->node, "shape");
+    if (!has_input(c, LOOP_DATA) && !has_input(c, LOOP_SOURCE))
+        return fail(TN_INVALID_MODEL, "neither data nor a source");
     TRY(read_loop(c->node, &l));
     TRY(count_turns(&l, count_of(c, LOOP_SOURCE_INDEX), count_of(c, LOOP_RESULT_INDEX)));
     TRY(scatter_reduction(c->node, in_dtype(c, has_input(c, LOOP_DATA) ? LOOP_DATA : LOOP_SOURCE), &reduction));
@@ -133,7 +135,6 @@ static tn_status infer(InferCtx *c) {
         set_shape(c, 0, in_shape(c, LOOP_DATA));
         return TN_OK;
     }
-    if (!has_input(c, LOOP_SOURCE)) return fail(TN_INVALID_MODEL, "neither data nor a source");
     bool counted = dims.n && dims.data[0] == -1 && l.trips.n && l.trips.data[0] == -1;
     TRY(check_sizes("shape", dims, counted ? -1 : 0));
     Shape y = shape_make((int)dims.n, dims.data);
@@ -164,7 +165,7 @@ static tn_status place_box(const LoopSide *side, const int64_t *turn, int64_t nu
         if (!move_by(index, side->scales.data[k], at))
             return fail(TN_OUT_OF_RANGE, "turn %lld is far out", (long long)number);
     }
-    if (*at < -side->lowest || side->highest >= side->count || *at > side->count - 1 - side->highest)
+    if (*at < 0 || *at + side->lowest < 0 || side->highest >= side->count || *at > side->count - 1 - side->highest)
         return fail(TN_OUT_OF_RANGE, "turn %lld reaches beyond the %lld elements there are", (long long)number,
                     (long long)side->count);
     return TN_OK;
@@ -227,6 +228,8 @@ static tn_status reference(KernelCtx *c) {
     TRY(count_turns(&l, n_indices(c, LOOP_SOURCE_INDEX), n_indices(c, LOOP_RESULT_INDEX)));
     TRY(begin_result(c));
     if (box_is_empty(&l)) return TN_OK;
+    if ((uint64_t)l.n_turns > c->context->limits.max_loop_trips)
+        return fail(TN_LIMIT, "%lld turns, more than the limit", (long long)l.n_turns);
     bool itself = !kernel_has_input(c, LOOP_SOURCE);
     l.to.count = tensor_count(y);
     l.from.count = itself ? l.to.count : tensor_count(c->in[LOOP_SOURCE]);

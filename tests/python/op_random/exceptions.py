@@ -10,6 +10,7 @@ NO_GENERATOR = {
     "ai.onnx.preview.FlexAttention": "test_op_random_graphs.py",
     "tn.Const": "it has no operands: each row of constants makes some",
     "tn.Fused": "the IR's own, no model names it; unit/test_fused.c",
+    "tn.Loop": "the IR's own, no model names it; what is lowered to it, by test_lowering.py",
     "tn.Raster": "the IR's own, no model names it; unit/test_geom_raster.c",
     "tn.View": "the IR's own, no model names it; unit/test_geom_region.c",
 }
