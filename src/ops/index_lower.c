@@ -69,8 +69,9 @@ static void turns_over(LowerLoop *l, const Shape *index, const Shape *data, int 
 tn_status lower_gather_elements(LowerCtx *c) {
     int axis;
     if (!read_axis(c, lower_shape(lower_in(c, 0))->rank, &axis)) return TN_OK;
-    LowerLoop l = {.source = lower_in(c, 0), .source_index = lower_in(c, 1), .shape = *lower_shape(lower_in(c, 1))};
-    turns_over(&l, &l.shape, lower_shape(l.source), axis, &l.from, &l.to);
+    Shape data = lower_counted(lower_in(c, 0)), index = lower_counted(lower_in(c, 1));
+    LowerLoop l = {.source = lower_in(c, 0), .source_index = lower_in(c, 1), .shape = index};
+    turns_over(&l, &index, &data, axis, &l.from, &l.to);
     c->out[0] = lower_loop(c, &l);
     return TN_OK;
 }
@@ -252,7 +253,7 @@ tn_status lower_cumulative(LowerCtx *c) {
 /* Regions do it where the diagonal is known and rows are few. */
 tn_status lower_trilu(LowerCtx *c) {
     Value *x = lower_in(c, 0), *k = lower_in(c, 1);
-    if (!lower_sizes_known(c) || lower_dtype(x) == TN_STRING) return lower_decline(c);
+    if (!lower_sizes_known(c)) return TN_OK;
     const Shape *s = lower_shape(x);
     int64_t rows = s->dims[s->rank - 2], columns = s->dims[s->rank - 1];
     if (rows <= 64 && (!k || value_constant(k))) return lower_decline(c);

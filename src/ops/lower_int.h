@@ -60,7 +60,7 @@ bool lower_by_widening(LowerCtx *c);
 /* ---- constants ----------------------------------------------------------------------------------------------- */
 
 Value *lower_ints(LowerCtx *c, const int64_t *values, int64_t n);
-/* A number of an element type, as a scalar. */
+/* A number of an element type, as a scalar; of strings the empty one. */
 Value *lower_number(LowerCtx *c, tn_dtype dtype, double value);
 /* A dense tensor of an element type, from numbers. */
 Value *lower_table(LowerCtx *c, tn_dtype dtype, int rank, const int64_t *dims, const double *values);

@@ -81,7 +81,7 @@ static tn_status make_table(LowerCtx *c, tn_dtype dtype, int rank, const int64_t
     TRY(model_tensor(model, &payload));
     TRY(tensor_new(model->ctx, dtype, rank, dims, payload));
     int64_t n = tensor_count(payload);
-    if (n == 0) from = NULL;
+    if (n == 0 || dtype == TN_STRING) from = NULL; /* empty ones */
     else if (whole) store_i64(dtype, payload->data, 0, 1, from, n);
     else store_f64(dtype, payload->data, 0, 1, from, n);
     TRY(const_new(graph_of(c), payload, (Str){NULL, 0}, &node));
@@ -208,23 +208,33 @@ int64_t lower_product(const Shape *s, int from, int to) {
     return n;
 }
 
+/* What is as preset is left out. */
+static void add_list(Attr *attrs, size_t *n, const char *name, const int64_t *list, int count) {
+    if (count) attrs[(*n)++] = attr_l(name, list, count);
+}
+
+static void add_side(Attr *attrs, size_t *n, const LowerLoop *l, const LowerSide *side, const char *const names[5]) {
+    if (side->offset) attrs[(*n)++] = attr_i(names[0], side->offset);
+    add_list(attrs, n, names[1], side->strides, l->n_size);
+    add_list(attrs, n, names[2], side->steps, l->n_trips);
+    add_list(attrs, n, names[3], side->bounds, side->n_index);
+    add_list(attrs, n, names[4], side->scales, side->n_index);
+}
+
 Value *lower_loop(LowerCtx *c, const LowerLoop *l) {
-    const Attr attrs[] = {attr_l("trips", l->trips, l->n_trips),
-                          attr_l("size", l->size, l->n_size),
-                          attr_i("from_offset", l->from.offset),
-                          attr_l("from_strides", l->from.strides, l->n_size),
-                          attr_l("from_steps", l->from.steps, l->n_trips),
-                          attr_l("from_bounds", l->from.bounds, l->from.n_index),
-                          attr_l("from_scales", l->from.scales, l->from.n_index),
-                          attr_i("to_offset", l->to.offset),
-                          attr_l("to_strides", l->to.strides, l->n_size),
-                          attr_l("to_steps", l->to.steps, l->n_trips),
-                          attr_l("to_bounds", l->to.bounds, l->to.n_index),
-                          attr_l("to_scales", l->to.scales, l->to.n_index),
-                          attr_s("reduction", l->reduction ? l->reduction : "none"),
-                          attr_l("shape", l->shape.dims, l->data ? 0 : l->shape.rank)};
+    static const char *const from[] = {"from_offset", "from_strides", "from_steps", "from_bounds", "from_scales"};
+    static const char *const to[] = {"to_offset", "to_strides", "to_steps", "to_bounds", "to_scales"};
     Value *operands[] = {l->data, l->source, l->source_index, l->result_index};
-    return lower_node(c, "tn.Loop", operands, 4, (AttrList){attrs, sizeof attrs / sizeof *attrs}, 1);
+    Attr attrs[16];
+    size_t n = 0, n_operands = 4;
+    add_list(attrs, &n, "trips", l->trips, l->n_trips);
+    add_list(attrs, &n, "size", l->size, l->n_size);
+    add_side(attrs, &n, l, &l->from, from);
+    add_side(attrs, &n, l, &l->to, to);
+    if (l->reduction && strcmp(l->reduction, "none") != 0) attrs[n++] = attr_s("reduction", l->reduction);
+    add_list(attrs, &n, "shape", l->shape.dims, l->data ? 0 : l->shape.rank);
+    while (n_operands > 0 && !operands[n_operands - 1]) n_operands--;
+    return lower_node(c, "tn.Loop", operands, n_operands, (AttrList){attrs, n}, 1);
 }
 
 /* ---- Scan ---------------------------------------------------------------------------------------------------- */
@@ -310,17 +320,17 @@ static tn_status put_in_place(LowerCtx *c) {
     return TN_OK;
 }
 
+/* What cannot be, of a node that is perhaps never reached, stays where it fails when it runs. */
 static tn_status finish(LowerCtx *c, const Node *before, tn_status status, bool *lowered) {
     arena_free(&c->scratch);
     if (c->into) graph_erase(c->into);
     if (status == TN_OK) status = c->status;
-    if (status == TN_OK && !c->declined) {
-        *lowered = true;
-        return put_in_place(c);
-    }
+    *lowered = status == TN_OK && !c->declined;
+    if (*lowered) return put_in_place(c);
     take_back(c->node, before);
-    if (status != TN_OK) node_blame(c->node);
-    return status;
+    if (status == TN_OUT_OF_MEMORY || status == TN_INTERNAL) return status;
+    if (status != TN_OK) diag_clear();
+    return TN_OK;
 }
 
 tn_status op_lower(Node *node, bool *lowered) {

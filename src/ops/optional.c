@@ -62,7 +62,7 @@ static tn_status get_reference(KernelCtx *c) {
 const OpSchema op_OptionalGetElement = {
     .name = "OptionalGetElement",
     .summary = "OptionalGetElement (ONNX 28): what is in an optional",
-    .kind = OP_ATOMIC,
+    .kind = OP_DEFORMABLE,
     .flags = OP_DYNAMIC_OUT,
     .inputs = {{"input", TS_ALL_TENSOR | TS_SEQUENCE | TS_OPTIONAL, 0, 0}},
     .outputs = {{"output", TS_ANY, 0, 0}},

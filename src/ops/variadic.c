@@ -52,22 +52,23 @@ static tn_status variadic_infer(InferCtx *c, ContentFn fn) {
 static tn_status min_infer(InferCtx *c) { return variadic_infer(c, min_dim); }
 static tn_status max_infer(InferCtx *c) { return variadic_infer(c, max_dim); }
 
-#define VARIADIC_OP(id, kind_, lower_fn, types, infer_fn, reference_fn, text) \
-    const OpSchema op_##id = {                                                \
-        .name = #id,                                                          \
-        .summary = #id " (ONNX 13): " text,                                   \
-        .kind = OP_##kind_,                                                   \
-        .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,                             \
-        .inputs = {{"data", types, 'T', OPERAND_VARIADIC}},                   \
-        .outputs = {{"result", types, 'T', 0}},                               \
-        .infer = infer_fn,                                                    \
-        .reference = reference_fn,                                            \
-        .lower = lower_fn,                                                    \
+#define VARIADIC_OP(id, kind_, lower_fn, parts, types, infer_fn, reference_fn, text) \
+    const OpSchema op_##id = {                                                       \
+        .name = #id,                                                                 \
+        .summary = #id " (ONNX 13): " text,                                          \
+        .kind = OP_##kind_,                                                          \
+        .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,                                    \
+        .inputs = {{"data", types, 'T', OPERAND_VARIADIC}},                          \
+        .outputs = {{"result", types, 'T', 0}},                                      \
+        .infer = infer_fn,                                                           \
+        .reference = reference_fn,                                                   \
+        .lower = lower_fn,                                                           \
+        .lowering = parts,                                                           \
     };
-VARIADIC_OP(Max, ATOMIC, NULL, TS_NUMERIC, max_infer, max_reference,
+VARIADIC_OP(Max, ATOMIC, NULL, NULL, TS_NUMERIC, max_infer, max_reference,
             "the largest of the operands' elements; NaN where one is")
-VARIADIC_OP(Mean, COMPOSITE, lower_mean, TS_FLOAT, infer_broadcast, mean_reference,
+VARIADIC_OP(Mean, COMPOSITE, lower_mean, "Sum over how many they are", TS_FLOAT, infer_broadcast, mean_reference,
             "the mean of the operands' elements")
-VARIADIC_OP(Min, ATOMIC, NULL, TS_NUMERIC, min_infer, min_reference,
+VARIADIC_OP(Min, ATOMIC, NULL, NULL, TS_NUMERIC, min_infer, min_reference,
             "the smallest of the operands' elements; NaN where one is")
-VARIADIC_OP(Sum, COMPOSITE, NULL, TS_FLOAT, infer_broadcast, sum_reference, "the sum of the operands' elements")
+VARIADIC_OP(Sum, COMPOSITE, NULL, NULL, TS_FLOAT, infer_broadcast, sum_reference, "the sum of the operands' elements")
