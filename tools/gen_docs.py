@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/ops.md from what `tenon ops --json` says, and the tables of docs/passes.md from `tenon passes`. With --check:
+"""Writes docs/ops.md and the table of docs/geometry.md from what `tenon ops --json` says, and the tables of docs/passes.md from
+`tenon passes`. With --check:
 fails when a page is not up to date."""
 
 import argparse
@@ -34,6 +35,7 @@ def page(ops):
 
 
 BEGIN = "<!-- made by tools/gen_docs.py from `tenon passes --json` -->\n"
+BEGIN_KINDS = "<!-- made by tools/gen_docs.py from `tenon ops --json` -->\n"
 END = "<!-- end -->\n"
 
 
@@ -64,6 +66,20 @@ def pass_tables(passes, pipeline):
     return "".join(lines)
 
 
+def kinds_table(ops):
+    """Ops by kind; those that are made of others with what they are made of."""
+    names = {id(op): f"{op['domain']}.{op['name']}" if op["domain"] else op["name"] for op in ops}
+    lines = []
+    for kind in ("deformable", "composite"):
+        found = [op for op in ops if op["kind"] == kind]
+        lines.append(f"\n{len(found)} {kind} ops:\n\n| op | made of |\n|---|---|\n")
+        lines += [f"| {names[id(op)]} | {cell(op['lowering'])} |\n" for op in found]
+    for kind in ("host", "atomic"):
+        found = [names[id(op)] for op in ops if op["kind"] == kind]
+        lines.append(f"\n{len(found)} {kind} ops: {', '.join(found)}.\n")
+    return "".join(lines) + "\n"
+
+
 def wrap(pipeline):
     """One line a phase, long ones broken behind a comma."""
     text = pipeline.strip().replace("},", "},\n")
@@ -77,10 +93,10 @@ def wrap(pipeline):
     return "\n".join(lines)
 
 
-def with_tables(page, tables):
+def with_tables(page, tables, begin=BEGIN):
     """The page with what stands between the marks replaced."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + tables + END + rest.split(END, 1)[1]
+    before, rest = page.split(begin)
+    return before + begin + tables + END + rest.split(END, 1)[1]
 
 
 def ask(tenon, *arguments):
@@ -90,9 +106,12 @@ def ask(tenon, *arguments):
 def pages(root, tenon):
     """What each page should hold."""
     ops = json.loads(ask(tenon, "ops", "--json"))
+    ops = ops["ops"] if isinstance(ops, dict) else ops
     tables = pass_tables(json.loads(ask(tenon, "passes", "--json")), ask(tenon, "passes", "--pipeline"))
     passes = root / "docs" / "passes.md"
-    return {root / "docs" / "ops.md": page(ops["ops"] if isinstance(ops, dict) else ops),
+    geometry = root / "docs" / "geometry.md"
+    return {root / "docs" / "ops.md": page(ops),
+            geometry: with_tables(geometry.read_text(), kinds_table(ops), BEGIN_KINDS),
             passes: with_tables(passes.read_text(), tables)}  # fmt: skip
 
 

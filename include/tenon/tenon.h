@@ -349,12 +349,17 @@ typedef struct tn_op_info {
     const char *name;
     const char *kind; /* "atomic", "deformable", "composite", "host" */
     const char *summary;
-    const char *types;   /* element types of the first operand: "f32 f64 i8 ..." */
-    const char *kernels; /* what runs it: "regions", "reference_any", ... */
+    const char *types;    /* element types of the first operand: "f32 f64 i8 ..." */
+    const char *kernels;  /* what runs it: "regions", "reference_any", ... */
+    const char *lowering; /* what it is made of, for targets without a kernel for it; "" of an atomic one */
 } tn_op_info;
 TN_API size_t tn_n_ops(void);
 TN_API tn_status tn_op(size_t i, tn_op_info *info); /* sorted by domain and name; strings live as long as the thread's
                                                        next call */
+/* How a target ("cpu", "minimal", "reference") runs an op: the name of a kernel of its own, "regions", "lowered" (taken apart
+   into ops that it runs), "host" (known while planning), "reference" (on the reference kernels that stand behind it), or ""
+   when it does not. TN_NOT_FOUND for a target that is not there. */
+TN_API tn_status tn_op_on(size_t i, const char *target, const char **how);
 
 #ifdef __cplusplus
 }

@@ -859,5 +859,11 @@ const char *rules_name(const RuleSet *set) { return set->name.s; }
 const char *rule_name(const Rule *rule) { return rule->name.s; }
 const char *rule_summary(const Rule *rule) { return rule->summary.s; }
 int rule_level(const Rule *rule) { return rule->level; }
+bool rule_begins_at(const Rule *rule, const OpSchema *op) {
+    const RuleNode *root = &rule->match[rule->n_match - 1];
+    size_t i = 0;
+    while (i < root->n_ops && root->ops[i] != op) i++;
+    return i < root->n_ops;
+}
 size_t rule_line(const Rule *rule) { return rule->line; }
 Str rule_text(const Rule *rule) { return rule->text; }

@@ -23,6 +23,7 @@ const char *rule_summary(const Rule *rule); /* the comment behind its name; "" *
 int rule_level(const Rule *rule);           /* of optimisation, from which on it is used */
 size_t rule_line(const Rule *rule);
 Str rule_text(const Rule *rule); /* as written */
+bool rule_begins_at(const Rule *rule, const OpSchema *op); /* whether its root may be a node of that op */
 
 /* ---- the rules there are (library.c) ------------------------------------------------------------------------- */
 

@@ -261,6 +261,7 @@ tn_status tn_op(size_t i, tn_op_info *info) {
                          .kind = kinds[op->kind],
                          .summary = op->summary ? op->summary : "",
                          .types = types,
-                         .kernels = kernels_of(op)};
+                         .kernels = kernels_of(op),
+                         .lowering = op_lowering(op)};
     return TN_OK;
 }

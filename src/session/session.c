@@ -16,9 +16,11 @@ static tn_status run_passes(tn_session *s, const tn_session_options *o) {
     TRY(optimized_acquire(s->model, s->passes, &paths, &s->optimized, &s->report));
     s->ir = s->optimized ? s->optimized->ir : s->model->ir;
     s->shapes_graph = pass_plan_wants_shapes(s->passes);
-    s->runner.targets = 0; /* of the places: what runs on the smallest set of kernels has no other behind it */
+    s->runner.targets = 0;
     for (size_t i = 0; i < s->passes->setup.n_places; i++)
         s->runner.targets |= target_bit(s->passes->setup.places[i].target);
+    /* The reference kernels stand behind every place, but for the one that is to show that it needs none. */
+    if (!(s->runner.targets & target_bit("minimal"))) s->runner.targets |= target_bit("reference");
     return TN_OK;
 }
 

@@ -88,6 +88,9 @@ void session_advance_states(tn_session *s);
 uint64_t session_state_bytes(const tn_session *s);
 void session_free_states(tn_session *s);
 
+/* ops.c. What an op is made of for targets without a kernel for it; "". */
+const char *op_lowering(const OpSchema *op);
+
 /* inspect.c */
 int session_before(void *user, size_t instr);
 int session_after(void *user, size_t instr);
