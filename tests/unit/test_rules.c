@@ -111,7 +111,7 @@ static void errors_name_the_place(void **state) {
     (void)state;
     assert_wrong("roule r", "\"roule\" stands where \"rule\" should", "line 1, column 1");
     assert_wrong("\n\n  rule\n  match", "the name of the rule", "line 4, column 3");
-    assert_wrong("rule r level 7\n", "a number from 0 to 3", "line 1, column 14");
+    assert_wrong("rule r level 7\n", "a number from 0 to 4", "line 1, column 14");
     assert_wrong("rule r\n  where true\n", "\"match\"", "line 2, column 3");
     assert_wrong(RULE, "the text ends where \"where\" or \"write\" should stand", "line 4, column 1");
     assert_wrong(RULE "  write\n", "a statement", "line 5, column 1");
