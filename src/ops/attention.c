@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention (ONNX 25): softmax(Q K^T * scale + bias) V, with grouped heads, a growing cache and several masks. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_K, IN_PAST_V, IN_VALID };
@@ -130,17 +131,21 @@ typedef struct Sizes {
     int64_t batch, q_heads, kv_heads, q_steps, new_steps, past, total, size, v_size;
 } Sizes;
 
-static void read_sizes(const KernelCtx *c, Sizes *s) {
-    const Tensor *q = c->in[IN_Q], *k = c->in[IN_K], *v = c->in[IN_V];
+static void find_sizes(const Node *node, const Shape *q, const Shape *k, const Shape *v, int64_t past, Sizes *s) {
     bool split = q->rank == 4;
-    *s = (Sizes){.batch = q->dims[0]};
-    s->q_heads = split ? q->dims[1] : attr_int(c->node, "q_num_heads");
-    s->kv_heads = split ? k->dims[1] : attr_int(c->node, "kv_num_heads");
+    *s = (Sizes){.batch = q->dims[0], .past = past};
+    s->q_heads = split ? q->dims[1] : attr_int(node, "q_num_heads");
+    s->kv_heads = split ? k->dims[1] : attr_int(node, "kv_num_heads");
     s->q_steps = q->dims[q->rank - 2], s->new_steps = k->dims[k->rank - 2];
     s->size = split ? q->dims[3] : q->dims[2] / s->q_heads;
     s->v_size = split ? v->dims[3] : v->dims[2] / s->kv_heads;
-    s->past = kernel_has_input(c, IN_PAST_K) ? c->in[IN_PAST_K]->dims[2] : 0;
     s->total = s->past + s->new_steps;
+}
+
+static void read_sizes(const KernelCtx *c, Sizes *s) {
+    Shape of[3];
+    for (int i = 0; i < 3; i++) of[i] = shape_make(c->in[i]->rank, c->in[i]->dims);
+    find_sizes(c->node, &of[0], &of[1], &of[2], kernel_has_input(c, IN_PAST_K) ? c->in[IN_PAST_K]->dims[2] : 0, s);
 }
 
 /* What decides which keys a query sees, and what is added to its scores. */
@@ -201,10 +206,130 @@ static tn_status attention_reference(KernelCtx *c) {
     return wide ? attention_f64(c) : attention_f32(c);
 }
 
+/* ---- lowering ------------------------------------------------------------------------------------------------ */
+
+static const int64_t swap_heads[] = {0, 2, 1, 3};
+
+/* [batch, heads, steps, size], with the cache in front. */
+static Value *heads_with_past(LowerCtx *c, const Sizes *s, Value *x, Value *past, int64_t heads, int64_t steps,
+                              int64_t size) {
+    int64_t dims[] = {s->batch, steps, heads, size};
+    if (c->status != TN_OK) return NULL;
+    if (lower_shape(x)->rank == 3) x = lower_transpose(c, lower_reshape(c, x, dims, 4), swap_heads);
+    return past ? LOWER_WITH(c, "Concat", ATTRS(attr_i("axis", 2)), past, x) : x;
+}
+
+/* How many keys count in each batch entry, as [batch, 1, 1, 1]; what is out of range is looked up where there is nothing. */
+static Value *valid_keys(LowerCtx *c, const Sizes *s) {
+    Value *valid = lower_in(c, IN_VALID);
+    int64_t dims[] = {s->batch, 1, 1, 1};
+    if (!valid) return NULL;
+    Value *beyond = lower_number(c, TN_I64, (double)s->total + 1);
+    valid = LOWER(c, "Where", LOWER(c, "Less", valid, lower_number(c, TN_I64, 0)), beyond, valid);
+    return lower_reshape(c, LOWER(c, "Gather", lower_counting(c, s->total + 1, 0, 1), valid), dims, 4);
+}
+
+static Value *either(LowerCtx *c, Value *a, Value *b) { return a ? LOWER(c, "Or", a, b) : b; }
+
+/* Which keys a query does not see, whatever attn_mask says; NULL: it sees all. */
+static Value *hidden_keys(LowerCtx *c, const Sizes *s) {
+    Value *valid = valid_keys(c, s), *key = lower_counting(c, s->total, 3, 4), *hidden = NULL;
+    Value *first = valid ? LOWER(c, "Sub", valid, lower_number(c, TN_I64, (double)s->q_steps))
+                         : lower_number(c, TN_I64, (double)s->past);
+    Value *at = LOWER(c, "Add", lower_counting(c, s->q_steps, 2, 4), first), *ahead = LOWER(c, "Sub", key, at);
+    int64_t left = attr_int(c->node, "left_window_size"), right = attr_int(c->node, "right_window_size");
+    if (attr_int(c->node, "is_causal")) hidden = LOWER(c, "Greater", key, at);
+    if (right >= 0) hidden = either(c, hidden, LOWER(c, "Greater", ahead, lower_number(c, TN_I64, (double)right)));
+    if (left >= 0) hidden = either(c, hidden, LOWER(c, "Less", ahead, lower_number(c, TN_I64, -(double)left)));
+    if (valid) hidden = either(c, hidden, LOWER(c, "GreaterOrEqual", key, valid));
+    return hidden;
+}
+
+/* What is added to the scores, as a type, -infinity for keys that are not seen; NULL: nothing. */
+static Value *lower_bias(LowerCtx *c, const Sizes *s, tn_dtype wide) {
+    Value *mask = lower_in(c, IN_MASK), *hidden = hidden_keys(c, s), *never = lower_number(c, wide, (double)-INFINITY);
+    int64_t pads[2 * TN_MAX_RANK] = {0};
+    if (c->status != TN_OK) return NULL;
+    if (mask) {
+        int rank = lower_shape(mask)->rank;
+        pads[2 * rank - 1] = s->total - lower_shape(mask)->dims[rank - 1];
+        bool keeps = lower_dtype(mask) == TN_BOOL;
+        mask = keeps ? LOWER(c, "Where", mask, lower_number(c, wide, 0), never) : lower_cast(c, mask, wide);
+        mask = lower_pad(c, mask, pads, never);
+    }
+    return hidden ? LOWER(c, "Where", hidden, never, mask ? mask : lower_number(c, wide, 0)) : mask;
+}
+
+static Value *rounded(LowerCtx *c, Value *x, tn_dtype wide) {
+    tn_dtype precision = softmax_dtype(c->node);
+    return precision == TN_UNDEFINED ? x : lower_cast(c, lower_cast(c, x, precision), wide);
+}
+
+/* Softmax of the last dimension, zeros where a query sees no key. */
+static Value *lower_weights(LowerCtx *c, Value *x, Value *bias, tn_dtype wide) {
+    int64_t last = -1;
+    Value *zero = lower_number(c, wide, 0), *never = lower_number(c, wide, (double)-INFINITY);
+    x = rounded(c, x, wide);
+    Value *top = lower_reduce(c, "ReduceMax", x, &last, 1, true);
+    Value *e = LOWER(c, "Exp", LOWER(c, "Sub", x, LOWER(c, "Where", LOWER(c, "Equal", top, never), zero, top)));
+    if (bias)
+        e = LOWER(c, "Where", lower_reduce(c, "ReduceMin", LOWER(c, "Equal", bias, never), &last, 1, true), zero, e);
+    Value *sum = lower_reduce(c, "ReduceSum", e, &last, 1, true);
+    sum = LOWER(c, "Where", LOWER(c, "Equal", sum, zero), lower_number(c, wide, 1), sum);
+    return rounded(c, LOWER(c, "Div", e, sum), wide);
+}
+
+/* Q, scaled, times K for each head, queries of heads that share one in a row. */
+static Value *lower_scores(LowerCtx *c, const Sizes *s, Value *q, Value *k) {
+    static const int64_t turned[] = {0, 1, 3, 2};
+    int64_t shared[] = {s->batch, s->kv_heads, s->q_heads / s->kv_heads * s->q_steps, s->size};
+    int64_t dims[] = {s->batch, s->q_heads, s->q_steps, s->total};
+    double scale = attr_present(c->node, "scale") ? attr_float(c->node, "scale") : 1 / sqrt((double)s->size);
+    if (c->status != TN_OK) return NULL;
+    q = LOWER(c, "Mul", q, lower_number(c, lower_dtype(q), scale));
+    Value *scores = LOWER(c, "MatMul", lower_reshape(c, q, shared, 4), lower_transpose(c, k, turned));
+    return lower_reshape(c, scores, dims, 4);
+}
+
+static Value *lower_values(LowerCtx *c, const Sizes *s, Value *weights, Value *v) {
+    int64_t shared[] = {s->batch, s->kv_heads, s->q_heads / s->kv_heads * s->q_steps, s->total};
+    int64_t dims[] = {s->batch, s->q_heads, s->q_steps, s->v_size};
+    int64_t joined[] = {s->batch, s->q_steps, s->q_heads * s->v_size};
+    Value *y = lower_reshape(c, LOWER(c, "MatMul", lower_reshape(c, weights, shared, 4), v), dims, 4);
+    if (c->status != TN_OK || lower_shape(lower_in(c, IN_Q))->rank == 4) return y;
+    return lower_reshape(c, lower_transpose(c, y, swap_heads), joined, 3);
+}
+
+static tn_status lower_attention(LowerCtx *c) {
+    Sizes s;
+    Value *past_k = lower_in(c, IN_PAST_K), *past_v = lower_in(c, IN_PAST_V), *stages[4];
+    if (!lower_sizes_known(c)) return TN_OK;
+    find_sizes(c->node, lower_shape(lower_in(c, IN_Q)), lower_shape(lower_in(c, IN_K)), lower_shape(lower_in(c, IN_V)),
+               past_k ? lower_shape(past_k)->dims[2] : 0, &s);
+    if (s.kv_heads == 0) return lower_decline(c);
+    tn_dtype own = lower_dtype(lower_in(c, IN_Q)), of_v = lower_dtype(lower_in(c, IN_V));
+    tn_dtype wide = own == TN_F64 || of_v == TN_F64 ? TN_F64 : TN_F32;
+    Value *q = lower_cast(c, heads_with_past(c, &s, lower_in(c, IN_Q), NULL, s.q_heads, s.q_steps, s.size), wide);
+    c->out[OUT_K] = heads_with_past(c, &s, lower_in(c, IN_K), past_k, s.kv_heads, s.new_steps, s.size);
+    c->out[OUT_V] = heads_with_past(c, &s, lower_in(c, IN_V), past_v, s.kv_heads, s.new_steps, s.v_size);
+    double cap = attr_float(c->node, "softcap");
+    Value *bias = lower_bias(c, &s, wide), *x = lower_scores(c, &s, q, lower_cast(c, c->out[OUT_K], wide));
+    stages[0] = x;
+    Value *limit = lower_number(c, wide, cap);
+    if (cap > 0) x = LOWER(c, "Mul", LOWER(c, "Tanh", LOWER(c, "Div", x, limit)), limit);
+    stages[1] = x;
+    stages[2] = x = lower_plus(c, x, bias);
+    stages[3] = lower_weights(c, x, bias, wide);
+    if (lower_wants(c, OUT_QK))
+        c->out[OUT_QK] = lower_cast(c, stages[attr_int(c->node, "qk_matmul_output_mode") & 3], own);
+    c->out[OUT_Y] = lower_cast(c, lower_values(c, &s, stages[3], lower_cast(c, c->out[OUT_V], wide)), own);
+    return TN_OK;
+}
+
 const OpSchema op_Attention = {
     .name = "Attention",
     .summary = "Scaled dot-product attention (ONNX 25)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"Q", TS_FLOAT, 'T'},
                {"K", TS_FLOAT, 'T'},
                {"V", TS_FLOAT, 'U'},
@@ -228,4 +353,6 @@ const OpSchema op_Attention = {
     .infer = attention_infer,
     .reference = attention_reference,
     .flops = attention_flops,
+    .lower = lower_attention,
+    .lowering = "MatMul, a softmax with its mask, MatMul",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gemm (ONNX 13) and FusedGemm: alpha * A' B' + beta * C, where C broadcasts to the product's shape. */
+#include "ops/lower_int.h"
 #include "ops/nn_int.h"
 
 static tn_status gemm_infer(InferCtx *c) {
@@ -71,11 +72,20 @@ const OpSchema op_Gemm = {
     .flops = gemm_flops,
 };
 
+static tn_status lower_fused_gemm(LowerCtx *c) {
+    Value *operands[] = {lower_in(c, 0), lower_in(c, 1), lower_in(c, 2)};
+    Activation act;
+    if (lower_by_widening(c)) return TN_OK;
+    TRY(gemm_activation(c->node, &act));
+    c->out[0] = lower_activation(c, &act, lower_like(c, "Gemm", operands, 3));
+    return TN_OK;
+}
+
 const OpSchema op_ms_FusedGemm = {
     .domain = "com.microsoft",
     .name = "FusedGemm",
     .summary = "Gemm and an activation (ONNX Runtime 1)",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}, {"C", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
     .attrs = {{"activation", ATTR_STRING},
@@ -86,4 +96,6 @@ const OpSchema op_ms_FusedGemm = {
     .infer = gemm_infer,
     .reference = gemm_reference,
     .flops = gemm_flops,
+    .lower = lower_fused_gemm,
+    .lowering = "Gemm, the activation's nodes",
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MatMul (ONNX 13) and FusedMatMul: numpy's matrix product, with batches that broadcast. */
+#include "ops/lower_int.h"
 #include "ops/matmul_int.h"
 
 /* The operands' last two dimensions swapped, as FusedMatMul's attributes may ask. transBatch moves the first dimension
@@ -129,10 +130,28 @@ const OpSchema op_MatMul = {
     .flops = matmul_flops,
 };
 
+/* An operand after its transpositions. */
+static Value *turned(LowerCtx *c, int i) {
+    Value *x = lower_in(c, (size_t)i);
+    int rank = lower_shape(x)->rank;
+    int64_t perm[TN_MAX_RANK], places[TN_MAX_RANK];
+    for (int d = 0; d < rank; d++) perm[d] = places[d] = d;
+    apply_transposes(c->node, i, rank, perm, places);
+    return lower_transpose(c, x, perm);
+}
+
+static tn_status lower_fused_matmul(LowerCtx *c) {
+    if (lower_by_widening(c)) return TN_OK;
+    if (lower_shape(lower_in(c, 0))->rank < 0 || lower_shape(lower_in(c, 1))->rank < 0) return lower_decline(c);
+    Value *y = LOWER(c, "MatMul", turned(c, 0), turned(c, 1));
+    c->out[0] = LOWER(c, "Mul", y, lower_number(c, lower_dtype(lower_in(c, 0)), attr_float(c->node, "alpha")));
+    return TN_OK;
+}
+
 const OpSchema op_ms_FusedMatMul = {
     .domain = "com.microsoft",
     .name = "FusedMatMul",
-    .kind = OP_ATOMIC,
+    .kind = OP_COMPOSITE,
     .summary = "Matrix product of operands that may be transposed, times alpha (ONNX Runtime 1)",
     .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
     .outputs = {{"Y", TS_FLOAT, 'T'}},
@@ -144,4 +163,6 @@ const OpSchema op_ms_FusedMatMul = {
     .infer = matmul_infer,
     .reference = matmul_reference,
     .flops = matmul_flops,
+    .lower = lower_fused_matmul,
+    .lowering = "transpositions, MatMul, a factor",
 };

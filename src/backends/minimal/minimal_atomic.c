@@ -19,11 +19,11 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
 
 /* By domain, then name; a test holds it to the ops' kinds. */
 static const char ops[] =
-    "Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention Bernoulli BitCast "
-    "BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CausalConvWithState Ceil "
-    "Col2Im Compress ConcatFromSequence Cos Cosh DFT DeformConv Det Div Dropout Equal Erf Exp Floor "
-    "Greater GridSample HammingWindow HannWindow Identity If ImageDecoder IsInf IsNaN Less "
-    "LinearAttention Log Loop MatMul Max MaxRoiPool MaxUnpool MelWeightMatrix Min Mod Mul Multinomial Neg "
+    "Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Bernoulli BitCast BitShift "
+    "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CausalConvWithState Ceil Col2Im "
+    "Compress ConcatFromSequence Cos Cosh DFT DeformConv Det Div Dropout Equal Erf Exp Floor Greater "
+    "GridSample HammingWindow HannWindow Identity If ImageDecoder IsInf IsNaN Less LinearAttention Log "
+    "Loop MatMul Max MaxRoiPool MaxUnpool MelWeightMatrix Min Mod Mul Multinomial Neg "
     "NegativeLogLikelihoodLoss NonMaxSuppression NonZero Not Optional OptionalGetElement "
     "OptionalHasElement Or Pow RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range "
     "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum RegexFullMatch Resize RoiAlign RotaryEmbedding "
@@ -37,10 +37,9 @@ static const char ops[] =
     "ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor "
     "ai.onnx.ml.ZipMap ai.onnx.preview.FlexAttention ai.onnx.preview.training.Adagrad "
     "ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum com.microsoft.Attention "
-    "com.microsoft.DynamicQuantizeLSTM com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm "
-    "com.microsoft.FusedMatMul com.microsoft.GroupQueryAttention com.microsoft.MatMulNBits "
-    "com.microsoft.MultiHeadAttention com.microsoft.QAttention com.microsoft.RotaryEmbedding tn.Loop "
-    "tn.Raster tn.View";
+    "com.microsoft.DynamicQuantizeLSTM com.microsoft.EmbedLayerNormalization "
+    "com.microsoft.GroupQueryAttention com.microsoft.MatMulNBits com.microsoft.MultiHeadAttention "
+    "com.microsoft.QAttention com.microsoft.RotaryEmbedding tn.Loop tn.Raster tn.View";
 
 const KernelDesc kernel_minimal_atomic = {
     .name = "minimal_atomic",
