@@ -18,7 +18,8 @@ static tn_status collect(PassRun *run, const Rule ***rules, size_t *n) {
     *n = 0;
     if (!*rules) return TN_OUT_OF_MEMORY;
     for (size_t i = 0; i < n_sets; i++)
-        for (size_t k = 0; k < rules_count(sets[i]); k++) (*rules)[(*n)++] = rules_at(sets[i], k);
+        for (size_t k = 0; k < rules_count(sets[i]); k++)
+            if (rule_level(rules_at(sets[i], k)) < RULE_LOWERS) (*rules)[(*n)++] = rules_at(sets[i], k);
     return TN_OK;
 }
 

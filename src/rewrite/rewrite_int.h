@@ -99,9 +99,6 @@ typedef struct RuleNode {
     size_t at;
 } RuleNode;
 
-/* The level of rules that take ops apart for targets without a kernel for them. */
-enum { RULE_LOWERS = 4 };
-
 struct Rule {
     const RuleSet *set;
     Str name, summary, text;
