@@ -5,7 +5,7 @@ JOBS  ?= $(shell nproc)
 CMAKE ?= cmake
 
 .DEFAULT_GOAL := build
-.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long bench bench-ops bench-raster fmt lint clean help
+.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long test-aarch64 bench bench-ops bench-raster fmt lint clean help
 
 build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
 	@$(CMAKE) --build build -j $(JOBS)
@@ -47,6 +47,13 @@ test-long: setup ## all tests, the long ones too
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory debug
 	@ctest --test-dir build/all-tests -j $(JOBS) --output-on-failure
+
+test-aarch64: ## build for aarch64 and run the unit tests and small models there, under qemu (on Debian)
+	@tools/setup.sh --aarch64
+	@.venv/bin/python tools/prepare_test_models.py cases generated quantised
+	@$(MAKE) --no-print-directory build/aarch64/build.ninja
+	@$(CMAKE) --build build/aarch64 -j $(JOBS)
+	@ctest --test-dir build/aarch64 -j $(JOBS) --output-on-failure -LE 'long'
 
 bench: python ## time models against onnxruntime, OpenVINO and MNN (BENCH: arguments of bench/peers.py)
 	@bench/run.sh $(BENCH)
