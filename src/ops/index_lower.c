@@ -336,13 +336,14 @@ tn_status lower_cast_like(LowerCtx *c) {
     return TN_OK;
 }
 
+/* In f64, so that no sum overflows that has a mean. */
 tn_status lower_mean(LowerCtx *c) {
     Value *operands[OP_MAX_INPUTS];
     size_t n = c->node->n_operands;
     if (n > OP_MAX_INPUTS) return lower_decline(c);
-    if (lower_by_widening(c)) return TN_OK;
-    for (size_t k = 0; k < n; k++) operands[k] = lower_in(c, k);
+    tn_dtype dtype = lower_dtype(lower_in(c, 0));
+    for (size_t k = 0; k < n; k++) operands[k] = lower_cast(c, lower_in(c, k), TN_F64);
     Value *sum = lower_node(c, "Sum", operands, n, (AttrList){NULL, 0}, 1);
-    c->out[0] = LOWER(c, "Div", sum, lower_number(c, lower_dtype(operands[0]), (double)n));
+    c->out[0] = lower_cast(c, LOWER(c, "Div", sum, lower_number(c, TN_F64, (double)n)), dtype);
     return TN_OK;
 }

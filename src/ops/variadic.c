@@ -67,7 +67,7 @@ static tn_status max_infer(InferCtx *c) { return variadic_infer(c, max_dim); }
     };
 VARIADIC_OP(Max, ATOMIC, NULL, NULL, TS_NUMERIC, max_infer, max_reference,
             "the largest of the operands' elements; NaN where one is")
-VARIADIC_OP(Mean, COMPOSITE, lower_mean, "Sum over how many they are", TS_FLOAT, infer_broadcast, mean_reference,
+VARIADIC_OP(Mean, COMPOSITE, lower_mean, "Sum of f64 over how many they are", TS_FLOAT, infer_broadcast, mean_reference,
             "the mean of the operands' elements")
 VARIADIC_OP(Min, ATOMIC, NULL, NULL, TS_NUMERIC, min_infer, min_reference,
             "the smallest of the operands' elements; NaN where one is")
