@@ -493,7 +493,6 @@ static const struct {
     {"%r = Add(%m, %rows)", false},
     {"%r = Mul(%m, %bias)", false},
     {"%c = Relu(%bias) %r = Add(%m, %c)", false},
-    {"%r = Greater(%m, %bias)", false},
 };
 
 static void test_shorts(void **state) {
@@ -553,8 +552,9 @@ static void test_refused(void **state) {
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = MatMul(%n, %q) }",    /* two of them */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = CumSum(%n, i64 0) }", /* no light node */
         "graph(%p, %q, %b) -> (%r) { %m = MatMul(%p, %q) %n = Relu(%b)\n"
-        "  %r = BatchNormalization(%m, %n, %n, %n, %n) }", /* vectors that are computed */
-        "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",  /* none */
+        "  %r = BatchNormalization(%m, %n, %n, %n, %n) }",                        /* vectors that are computed */
+        "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",                         /* none */
+        "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Greater(%n, %b) }", /* its result is no float32 */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Add(%n, f32[4] [1, 2, 3, 4]) }"};
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
