@@ -31,7 +31,7 @@ static void note_trouble(Show *show) {
 /* Makes the session, planned when all sizes are known. Not an error when it cannot: the rest is worth showing. */
 static int plan(Show *show, bool resize) {
     size_t n = tn_model_n_inputs(show->model);
-    if (tn_session_create(show->model, NULL, &show->session) != TN_OK) {
+    if (tn_session_create(show->model, &(tn_session_options){.defer_packing = true}, &show->session) != TN_OK) {
         show->session = NULL;
         note_trouble(show);
         return GO_ON;

@@ -204,6 +204,7 @@ typedef struct tn_session_options {
     const tn_path *paths; /* parts of the model, in place of `outputs`, which is short for one without inputs */
     size_t n_paths;       /* 0: the whole model */
     bool defer_plan;      /* plan at the first resize or run, also when all input shapes are known */
+    bool defer_packing;   /* plan without reading weights, which are packed at the first run: to look at plans */
 } tn_session_options;
 
 /* Makes the program. When all input shapes are known the memory is planned at once. options NULL: defaults.

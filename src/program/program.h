@@ -101,6 +101,7 @@ typedef struct Runner {
     atomic_bool cancelled;
     uint64_t deadline; /* monotonic nanoseconds; 0: none */
     uint32_t targets;  /* bits: whose kernels may run */
+    bool plan_only;    /* kernels prepare nothing: what is planned now cannot run */
     bool profile;
     /* Around each instruction of the outermost program; may be NULL. */
     int (*before)(void *user, size_t instr);

@@ -283,7 +283,8 @@ static tn_status prepare_kernel(Planning *p, const KernelQuery *q, Step *step) {
     Context *ctx = p->f->runner->ctx;
     Prepared before = step->prepared;
     step->prepared = (Prepared){0};
-    tn_status status = q->kernel->prepare ? q->kernel->prepare(q, ctx, &step->prepared) : TN_OK;
+    bool prepares = q->kernel->prepare && !p->f->runner->plan_only;
+    tn_status status = prepares ? q->kernel->prepare(q, ctx, &step->prepared) : TN_OK;
     if (before.release) before.release(&before, &ctx->allocator); /* now, so that what both share stays */
     return status;
 }

@@ -29,6 +29,7 @@ static tn_status init(tn_session *s, const tn_session_options *o) {
     s->arena_ready = true;
     arena_init(&s->arena, &s->ctx->allocator);
     TRY(run_passes(s, o));
+    s->runner.plan_only = o->defer_packing;
     s->max_plans = o->max_plans > 0 ? (size_t)o->max_plans : 8;
     s->n_out = graph_n_outputs(s->ir->main);
     s->plans = arena_array(&s->arena, Plan, s->max_plans);
@@ -307,6 +308,10 @@ static tn_status collect(tn_session *s) {
 
 static tn_status run(tn_session *s, const tn_run_options *o, const tn_tensor *const *inputs, size_t n_inputs) {
     TRY(set_inputs(s, inputs, n_inputs));
+    if (s->runner.plan_only) {
+        s->runner.plan_only = false;
+        session_drop_plans(s);
+    }
     if (!session_fits(s)) TRY(planned(s, session_plan(s)));
     s->options = o;
     s->runner.user = s;

@@ -10,7 +10,7 @@ groups = {group: models_in(group) for group in ("real", "generated", "quantised"
 for folders in groups.values():
     check_folders(report, "place minimal", folders, "--place", "minimal")
 backend = prepare("backend")
-suites = [entry.path for entry in os.scandir(os.path.join(backend, "backend")) if entry.is_dir()] if backend else []
+suites = [entry.path for entry in os.scandir(backend) if entry.is_dir()] if backend else []
 with open(os.path.join(ROOT, "tests", "data", "onnx_backend_expected_failures.txt"), encoding="utf-8") as file:
     wrong_anyway = set(file.read().split("\n"))
 for suite in sorted(suites):

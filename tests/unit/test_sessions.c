@@ -751,8 +751,38 @@ static void test_memory_runs_out(void **state) {
     run_out_of_memory(cache);
 }
 
+/* ---- planning without weights --------------------------------------------------------------------------------- */
+
+static void test_defer_packing(void **state) {
+    (void)state;
+    static const char text[] = FORM(
+        "graph @g(%x: f32[3,4]) -> (%y) {\n  %w = Const {data = f32[4,2] [1, 2, 3, 4, 5, 6, 7, 8]}\n"
+        "  %m = MatMul(%x, %w)\n  %y = Relu(%m)\n}\n");
+    Fix f;
+    begin(&f, text);
+    tn_tensor *x = floats(f.ctx, 2, (int64_t[]){3, 4}, 5), *out[2] = {NULL};
+    for (int deferred = 0; deferred < 2; deferred++) {
+        tn_session *session;
+        tn_session_info info;
+        OK(tn_session_create(f.model, &(tn_session_options){.defer_packing = deferred}, &session));
+        OK(tn_session_get_info(session, &info));
+        assert_int_equal(info.resize_status, TN_RESIZE_OK);
+        for (int turn = 0; turn < 2; turn++) {
+            tn_tensor_release(out[deferred]);
+            out[deferred] = NULL;
+            OK(tn_session_run(session, NULL, (const tn_tensor *const[]){x}, 1, &out[deferred], 1));
+        }
+        tn_session_release(session);
+    }
+    assert_memory_equal(tn_tensor_data(out[0]), tn_tensor_data(out[1]), 6 * sizeof(float));
+    for (int k = 0; k < 2; k++) tn_tensor_release(out[k]);
+    tn_tensor_release(x);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defer_packing),
         cmocka_unit_test(test_one_path),
         cmocka_unit_test(test_more_paths),
         cmocka_unit_test(test_names_of_ends),
@@ -769,6 +799,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_states),
         cmocka_unit_test(test_resize_status),
         cmocka_unit_test(test_deferred_plan),
+        cmocka_unit_test(test_defer_packing),
         cmocka_unit_test(test_pinned_values),
         cmocka_unit_test(test_memory_runs_out),
     };
