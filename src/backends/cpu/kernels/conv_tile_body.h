@@ -48,15 +48,11 @@ static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
     }
     if (f && f->lo > -INFINITY) { /* here and below a NaN stays one */
         const vf lo = vf_set(f->lo);
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_max(lo, c[i][j]);
-        }
+        UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_max(lo, c[i][j]); }
     }
     if (f && f->hi < INFINITY) {
         const vf hi = vf_set(f->hi);
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, c[i][j]);
-        }
+        UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, c[i][j]); }
     }
     UNROLL for (int i = 0; i < ROWS; i++) {
         float *y = t->y + i * t->y_ld;
