@@ -73,6 +73,9 @@ typedef struct KernelDesc {
     uint32_t (*strided)(const Node *node);
     /* Bit i: result 0 may lie in the memory of operand i when sizes and readings agree. */
     uint32_t (*in_place)(const Node *node);
+    /* The operand that result k begins with and behind which the kernel can write what is new, when both have the same memory
+       and strides (a decoder's keys of before); -1. NULL: none has one. */
+    int (*grows)(const Node *node, int k);
     /* Result 0 may lie in rows with gaps between them: elements of a row one behind the other, rows any distance apart. */
     bool gaps;
     /* Modelled nanoseconds on one thread; NULL: flops of the op / 1e9. */

@@ -64,6 +64,20 @@ static bool stays(const Region *r) {
     return same;
 }
 
+static void lie_in(Frame *f, int32_t out, int32_t past, const Growth *g) {
+    growth_strides(&f->t[out], g->axis, g->room);
+    f->state[out].root = past;
+    f->state[out].at = 0;
+    f->state[out].home = HOME_INPUT;
+    f->state[out].grew = true;
+}
+
+void plan_grown(Planning *p, int32_t past, int32_t out) {
+    Frame *f = p->f;
+    const Growth *g = growth_of(f, out);
+    if (g && f->program->inputs.data[g->input] == past && has_room(&f->t[past], &f->t[out], g)) lie_in(f, out, past, g);
+}
+
 bool plan_append(Planning *p, int32_t out, Made *m) {
     Frame *f = p->f;
     const Growth *g = growth_of(f, out);
@@ -83,10 +97,6 @@ bool plan_append(Planning *p, int32_t out, Made *m) {
     }
     memcpy(m->list.data, regions, n * sizeof *regions);
     m->list.len = n;
-    growth_strides(t, g->axis, g->room);
-    f->state[out].root = past;
-    f->state[out].at = 0;
-    f->state[out].home = HOME_INPUT;
-    f->state[out].grew = true;
+    lie_in(f, out, past, g);
     return true;
 }

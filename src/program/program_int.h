@@ -72,6 +72,8 @@ void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
                bool (*is_free)(Frame *f, int32_t root, int32_t out, int32_t i));
 /* append.c. Whether the result lies behind the input that it begins with; then `m` is what is left to write there. */
 bool plan_append(Planning *p, int32_t out, Made *m);
+/* The same for a result that its kernel writes behind the value `past`. */
+void plan_grown(Planning *p, int32_t past, int32_t out);
 /* Somebody reads bytes of the slot: a virtual one is made by its instruction after all. */
 void need_bytes(Frame *f, int32_t s);
 

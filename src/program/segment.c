@@ -299,6 +299,11 @@ static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *s
     TRY(kernel_pick(&q, p->f->runner->targets, &kernel));
     q.kernel = kernel;
     TRY(order_results(p, instr, &q, x));
+    for (uint32_t k = 0; kernel->grows && k < instr->n_out; k++) {
+        int past = kernel->grows(instr->node, (int)k);
+        if (past >= 0 && (uint32_t)past < instr->n_in && instr->in[past] >= 0)
+            plan_grown(p, instr->in[past], instr->out[k]);
+    }
     TRY(prepare_kernel(p, &q, step));
     step->kernel = kernel;
     step->action = STEP_KERNEL;

@@ -53,11 +53,13 @@ static tn_status check_types(const tn_session *s, const char *past, const char *
     return TN_OK;
 }
 
-/* The axis of a Concat of the input and something else. */
+/* The axis of a Concat of the input and something else, or along which Attention's keys or values get longer. */
 static int growing_axis(const tn_session *s, const State *state) {
-    const Value *in = s->ir->main->inputs.data[state->input];
-    const Node *node = graph_output(s->ir->main, state->output)->def;
+    const Value *in = s->ir->main->inputs.data[state->input], *out = graph_output(s->ir->main, state->output);
+    const Node *node = out->def;
     int rank = in->type->shape.rank;
+    bool attends = node && node_is_onnx(node, "Attention") && out->index >= 1 && out->index <= 2;
+    if (attends && rank == 4 && node_operand(node, 3 + out->index) == in) return state->capacity > 0 ? 2 : -1;
     if (!node || !node_is_onnx(node, "Concat") || node_operand(node, 0) != in) return -1;
     int64_t axis = attr_int(node, "axis");
     if (axis < 0) axis += rank;

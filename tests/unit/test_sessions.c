@@ -38,6 +38,11 @@ static const char cache[] =
          "  %k = Tanh(%x)\n  %present = Concat(%past, %k) {axis=-2}\n  %most = ReduceMax(%present, i64[1] [2])\n"
          "  %sum = CumSum(%present, i64[] 2)\n  %all = ReduceSum(%sum, i64[1] [2])\n  %y = Sub(%most, %all)\n}\n");
 
+static const char attention[] =
+    FORM(/* keys that their reader itself puts behind those of before */
+         "graph @attention(%x: f32[batch,2,new,4], %past: f32[batch,2,old,4]) -> (%y, %present) {\n"
+         "  %k = Tanh(%x)\n  %y, %present, %values = Attention(%x, %k, %k, _, %past, %past)\n}\n");
+
 static const char recurrent[] = FORM(/* a state of one size, one that is passed on as it is, one with a default */
                                      "graph @recurrent(%x: f32[2,3], %h: f32[2,3], %kept: f32[2,3],\n"
                                      "    %count: i64[] = i64[] 7) -> (%y, \"kept2\" = %kept, %next, %h2) {\n"
@@ -423,6 +428,7 @@ static void test_decoding(void **state) {
     (void)state;
     decode_both_ways(decoder);
     decode_both_ways(cache);
+    decode_both_ways(attention);
 }
 
 /* Within its capacity a state takes no more memory; one that only gets longer takes it once. */

@@ -126,6 +126,12 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     return attention_run(c, &job);
 }
 
+/* Keys and values of before. */
+static int grows(const Node *node, int k) {
+    (void)node;
+    return k == 1 || k == 2 ? 3 + k : -1;
+}
+
 const KernelDesc kernel_cpu_attention = {
     .name = "cpu_attention",
     .op = "Attention",
@@ -133,5 +139,6 @@ const KernelDesc kernel_cpu_attention = {
     .priority = 100,
     .match = matches,
     .strided = strided,
+    .grows = grows,
     .launch = launch,
 };
