@@ -16,7 +16,7 @@ enum { MOST_OPERANDS = 6 };
 /* A node in the making. */
 typedef struct Case {
     const KernelDesc *kernel;
-    char op[64], attrs[200], axes[100]; /* axes: a constant operand behind the others, or empty */
+    char op[64], attrs[200], axes[200]; /* axes: a constant operand behind the others, or empty */
     int n_in, n_out;
     bool has[MOST_OPERANDS];
     int rank[MOST_OPERANDS];
