@@ -222,7 +222,7 @@ static inline void assert_same(const Case *k, const float *first, const float *g
 static inline bool check_case(const Case *k, uint32_t constants, double tolerance) {
     static const int others[] = {2, 2, 2, 3, 3, 7};
     Tensor want;
-    const Tensor *inputs[OP_MAX_INPUTS];
+    const Tensor *inputs[OP_MAX_INPUTS] = {NULL};
     Tensor aligned[OP_MAX_INPUTS] = {{0}}; /* unlike kernels, the reference reads elements where they belong */
     bool matched = true;
     int n_inputs = 0;
