@@ -264,8 +264,10 @@ static bool narrow_node(Sampler *s, const RuleNode *node, const OpSchema *op) {
         uint32_t *ranks = &s->wants[v].ranks;
         changed |= narrow(ranks, op_ranks(op, (int)i));
         if (perm >= 0 && i == 0) changed |= narrow(ranks, 1u << perm);
-        if (i == 0 && op_keeps_rank(op)) changed |= narrow(ranks, out->ranks) | narrow(&out->ranks, *ranks);
-        else if (op->flags & OP_ELEMENTWISE) changed |= narrow(ranks, up_to(out->ranks));
+        if (i == 0 && op_keeps_rank(op)) {
+            changed |= narrow(ranks, out->ranks);
+            changed |= narrow(&out->ranks, *ranks);
+        } else if (op->flags & OP_ELEMENTWISE) changed |= narrow(ranks, up_to(out->ranks));
     }
     return changed;
 }
