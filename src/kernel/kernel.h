@@ -88,6 +88,9 @@ typedef struct KernelDesc {
     tn_status (*launch)(KernelCtx *c, const Prepared *prepared);
 } KernelDesc;
 
+/* For `strided`, of kernels that take any reading of any operand. */
+uint32_t strided_all(const Node *node);
+
 /* The table, by priority. */
 const KernelDesc *const *kernel_table(size_t *n);
 /* Whether some kernel there may run this op. "fc" and the like are no ops: false. */

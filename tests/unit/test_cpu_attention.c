@@ -86,7 +86,8 @@ static void add_extremes(Case *k) {
     ((float *)t->data)[r.offset] = PICK(values);
 }
 
-static void random_case(Context *ctx, Case *k) {
+static void random_case(Context *ctx, Case *k, int n) {
+    (void)n;
     char attrs[300];
     Sizes s = random_sizes();
     *k = (Case){.ctx = ctx, .n_in = 7, .n_out = random_chance(50) ? 1 : 3, .has = {true, true, true}};
@@ -111,20 +112,8 @@ static void test_random(void **state) {
     (void)state;
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
-    CpuLevel best = cpu_level();
-    for (int n = 0; n < 400; n++) {
-        Case k;
-        random_state = (uint64_t)n * 7919 + 12345;
-        random_case(ctx, &k);
-        case_results(&k, k.want, true);
-        tn_status status = case_run(&k, NULL, NULL, k.want);
-        if (status != TN_OK) print_error("%s\n%s\n", diag_text(), k.text);
-        OK(status);
-        cpu_level_set((CpuLevel)(n % ((int)best + 1)));
-        case_check(&k, &kernel_cpu_attention, 1e-5);
-        case_free(&k);
-    }
-    cpu_level_set(best);
+    for (int n = 0; n < 400; n++)
+        case_random(ctx, n, (uint64_t)n * 7919 + 12345, random_case, &kernel_cpu_attention, 1e-5);
     context_unref(ctx);
 }
 

@@ -242,4 +242,21 @@ static inline void case_free(Case *k) {
     model_free(k->model);
 }
 
+/* Case n of a row of random ones, on one of the levels in turn. */
+static inline void case_random(Context *ctx, int n, uint64_t seed, void (*make)(Context *ctx, Case *k, int n),
+                               const KernelDesc *kernel, double most) {
+    Case k;
+    CpuLevel best = cpu_level();
+    random_state = seed;
+    make(ctx, &k, n);
+    case_results(&k, k.want, true);
+    tn_status status = case_run(&k, NULL, NULL, k.want);
+    if (status != TN_OK) print_error("%s\n%s\n", diag_text(), k.text);
+    OK(status);
+    cpu_level_set((CpuLevel)(n % ((int)best + 1)));
+    case_check(&k, kernel, most);
+    cpu_level_set(best);
+    case_free(&k);
+}
+
 #endif

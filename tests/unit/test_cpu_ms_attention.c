@@ -87,7 +87,8 @@ static void joint(Case *k, Sizes *s, char *attrs, size_t room) {
                  (int)(h * s->v_size));
 }
 
-static void random_case(Context *ctx, Case *k, bool is_joint) {
+static void random_case(Context *ctx, Case *k, int n) {
+    bool is_joint = n % 2;
     char attrs[300], more[100] = "";
     Sizes s = random_sizes();
     *k = (Case){.ctx = ctx};
@@ -130,7 +131,8 @@ static void add_rotary(Case *k, const Sizes *s, int64_t total) {
     k->has[9] = true;
 }
 
-static void group_query(Context *ctx, Case *k, bool packed) {
+static void group_query(Context *ctx, Case *k, int n) {
+    bool packed = n % 2;
     char attrs[400];
     Sizes s = random_sizes();
     int64_t group = random_from(1, 4), b = s.batch, h = s.heads, heads = h * group;
@@ -159,26 +161,12 @@ static void group_query(Context *ctx, Case *k, bool packed) {
 
 /* ---- all ---------------------------------------------------------------------------------------------------------- */
 
-static void check(Context *ctx, int n, const KernelDesc *kernel, void (*make)(Context *ctx, Case *k, bool flag)) {
-    Case k;
-    CpuLevel best = cpu_level();
-    random_state = (uint64_t)n * 7919 + 3;
-    make(ctx, &k, n % 2);
-    case_results(&k, k.want, true);
-    tn_status status = case_run(&k, NULL, NULL, k.want);
-    if (status != TN_OK) print_error("%s\n%s\n", diag_text(), k.text);
-    OK(status);
-    cpu_level_set((CpuLevel)(n / 2 % ((int)best + 1)));
-    case_check(&k, kernel, 1e-5);
-    cpu_level_set(best);
-    case_free(&k);
-}
-
 static void test_random(void **state) {
     (void)state;
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
-    for (int n = 0; n < 400; n++) check(ctx, n, &kernel_cpu_ms_attention, random_case);
+    for (int n = 0; n < 400; n++)
+        case_random(ctx, n, (uint64_t)n * 7919 + 3, random_case, &kernel_cpu_ms_attention, 1e-5);
     context_unref(ctx);
 }
 
@@ -186,7 +174,8 @@ static void test_group_query(void **state) {
     (void)state;
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
-    for (int n = 0; n < 400; n++) check(ctx, n, &kernel_cpu_group_query, group_query);
+    for (int n = 0; n < 400; n++)
+        case_random(ctx, n, (uint64_t)n * 7919 + 3, group_query, &kernel_cpu_group_query, 1e-5);
     context_unref(ctx);
 }
 

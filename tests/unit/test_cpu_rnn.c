@@ -10,17 +10,18 @@ static const int64_t sizes[] = {1, 3, 5, 8, 16, 17, 31, 48, 64, 100};
 static const char *const directions[] = {"forward", "reverse", "bidirectional"};
 #define PICK(list) ((list)[random_below((int64_t)(sizeof(list) / sizeof *(list)))])
 
-static void random_case(Context *ctx, Case *k) {
+static void random_case(Context *ctx, Case *k, int n) {
+    (void)n;
     int op = (int)random_below(3), way = (int)random_below(3);
     bool first = random_chance(30), linear = random_chance(50), fixed = random_chance(60);
     int64_t d = way == 2 ? 2 : 1, steps = random_from(1, 9), batch = random_chance(50) ? 1 : random_from(1, 30);
-    int64_t input = PICK(sizes), hidden = PICK(sizes), n = hidden * gates[op];
+    int64_t input = PICK(sizes), hidden = PICK(sizes), rows = hidden * gates[op];
     if (random_chance(3)) steps = 0;
     if (random_chance(3)) batch = 0;
     if (random_chance(3)) input = 0;
     *k = (Case){.ctx = ctx, .n_in = op == 0 ? 7 : 6, .n_out = op == 0 ? 3 : 2, .has = {true, true, true}};
     const int64_t x[] = {first ? batch : steps, first ? steps : batch, input};
-    const int64_t w[] = {d, n, input}, r[] = {d, n, hidden}, b[] = {d, 2 * n};
+    const int64_t w[] = {d, rows, input}, r[] = {d, rows, hidden}, b[] = {d, 2 * rows};
     const int64_t state[] = {first ? batch : d, first ? d : batch, hidden};
     k->in[0] = random_floats(ctx, 3, x, 1);
     k->in[1] = random_floats(ctx, 3, w, 0.5f);
@@ -49,20 +50,7 @@ static void test_random(void **state) {
     (void)state;
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
-    CpuLevel best = cpu_level();
-    for (int n = 0; n < 300; n++) {
-        Case k;
-        random_state = (uint64_t)n * 104729 + 5;
-        random_case(ctx, &k);
-        case_results(&k, k.want, true);
-        tn_status status = case_run(&k, NULL, NULL, k.want);
-        if (status != TN_OK) print_error("%s\n%s\n", diag_text(), k.text);
-        OK(status);
-        cpu_level_set((CpuLevel)(n % ((int)best + 1)));
-        case_check(&k, &kernel_cpu_rnn, 1e-5);
-        case_free(&k);
-    }
-    cpu_level_set(best);
+    for (int n = 0; n < 300; n++) case_random(ctx, n, (uint64_t)n * 104729 + 5, random_case, &kernel_cpu_rnn, 1e-5);
     context_unref(ctx);
 }
 

@@ -85,7 +85,6 @@ typedef struct ConvPrepared {
 
 /* Operand i of the heavy node; NULL: absent. */
 const Tensor *conv_operand(const Heavy *h, const Tensor *const *in, int i);
-uint32_t conv_strided(const Node *node); /* all of them */
 /* Makes a ConvPrepared. `pack` is asked to set `packed`, where weights are dense constants: sizes then say how they lie. */
 typedef tn_status (*ConvPackFn)(const KernelQuery *q, Context *context, ConvPrepared *p);
 tn_status conv_prepare(const KernelQuery *q, Context *context, bool (*is_heavy)(const Node *node), ConvPackFn pack,

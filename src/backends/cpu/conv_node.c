@@ -8,11 +8,6 @@ const Tensor *conv_operand(const Heavy *h, const Tensor *const *in, int i) {
     return h->constant[i] ? h->constant[i] : h->in[i] >= 0 ? in[h->in[i]] : NULL;
 }
 
-uint32_t conv_strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 /* ---- preparing ----------------------------------------------------------------------------------------------- */
 
 static void release(Prepared *prepared, const Allocator *allocator) {

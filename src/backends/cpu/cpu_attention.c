@@ -27,11 +27,6 @@ static bool matches(const KernelQuery *q) {
     return q->n_in <= IN_MASK || !q->in[IN_MASK] || q->in[IN_MASK]->dtype == TN_BOOL || is_float(q, IN_MASK, true);
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 /* ---- operands ------------------------------------------------------------------------------------------------------- */
 
 /* [batch, heads, steps, size], or [batch, steps, heads * size]. */
@@ -138,7 +133,7 @@ const KernelDesc kernel_cpu_attention = {
     .place = {.target = TARGET_CPU, .precision = TN_F32},
     .priority = 100,
     .match = matches,
-    .strided = strided,
+    .strided = strided_all,
     .grows = grows,
     .launch = launch,
 };

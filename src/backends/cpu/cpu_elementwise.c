@@ -47,11 +47,6 @@ static bool matches(const KernelQuery *q) {
 
 static bool fuses(const Node *inner) { return body_takes(inner); }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 /* A block is read before it is written, but only while there is one result. */
 static uint32_t in_place(const Node *node) { return node->n_results == 1 ? UINT32_MAX : 0; }
 
@@ -277,7 +272,7 @@ const KernelDesc kernel_cpu_elementwise = {
     .match = matches,
     .fuses = fuses,
     .order = order,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,

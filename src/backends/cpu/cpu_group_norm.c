@@ -25,11 +25,6 @@ static bool matches(const KernelQuery *q) {
     return x->rank >= 2 && same_sizes(x, &q->out[0]);
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
 
 static void order(const KernelQuery *q, int k, Tensor *out) {
@@ -233,7 +228,7 @@ const KernelDesc kernel_cpu_group_norm = {
     .match = matches,
     .fuses = is_group_norm,
     .order = order,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,

@@ -358,11 +358,6 @@ static bool matches(const KernelQuery *q) {
     return b->rank < 2 || y->dims[y->rank - 1] <= 1 || y->strides[y->rank - 1] == 1;
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static void release(Prepared *prepared, const Allocator *allocator) {
     Made *made = prepared->data;
     packed_put(made->packed);
@@ -441,7 +436,7 @@ const KernelDesc kernel_cpu_matmul = {
     .priority = 100,
     .match = matches,
     .fuses = fuses,
-    .strided = strided,
+    .strided = strided_all,
     .pack_format = "gemm_b",
     .prepare = prepare,
     .launch = launch,

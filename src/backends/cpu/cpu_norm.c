@@ -55,11 +55,6 @@ static bool matches(const KernelQuery *q) {
     return x->rank > 0 && same_sizes(x, &q->out[0]);
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
 
 static double cost(const KernelQuery *q) { return 0.4 * (double)tensor_count(&q->out[0]); }
@@ -242,7 +237,7 @@ const KernelDesc kernel_cpu_norm = {
     .priority = 100,
     .match = matches,
     .fuses = is_norm,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,

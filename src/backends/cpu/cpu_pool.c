@@ -28,11 +28,6 @@ static bool matches(const KernelQuery *q) {
     return rows <= MOST_ROWS;
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static void read_pooling(const KernelCtx *c, Pooling *p) {
     const Tensor *x = c->in[0], *y = &c->out[0];
     const char *name = c->node->op->name;
@@ -218,7 +213,7 @@ const KernelDesc kernel_cpu_pool = {
     .priority = 110,
     .match = matches,
     .order = order_channels_last,
-    .strided = strided,
+    .strided = strided_all,
     .gaps = true,
     .launch = launch,
 };

@@ -73,11 +73,6 @@ static bool fuses(const Node *inner) {
     return is_reduce(inner) && (!axes || value_constant(axes));
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static double cost(const KernelQuery *q) { return q->in[0] ? 0.15 * (double)tensor_count(q->in[0]) : 0; }
 
 static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
@@ -372,7 +367,7 @@ const KernelDesc kernel_cpu_reduce = {
     .priority = 100,
     .match = matches,
     .fuses = fuses,
-    .strided = strided,
+    .strided = strided_all,
     .cost = cost,
     .prepare = prepare,
     .launch = launch,

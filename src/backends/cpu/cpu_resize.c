@@ -57,11 +57,6 @@ static bool matches(const KernelQuery *q) {
     return x->dims[0] == y->dims[0] && x->dims[1] == y->dims[1] && scales[0] == 1 && scales[1] == 1;
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static bool is_channels_last(const Tensor *t) { return t->dims[1] > 1 && t->strides[1] == 1; }
 
 /* Channels stay last. */
@@ -243,6 +238,6 @@ const KernelDesc kernel_cpu_resize = {
     .priority = 100,
     .match = matches,
     .order = order,
-    .strided = strided,
+    .strided = strided_all,
     .launch = launch,
 };

@@ -20,11 +20,6 @@ static bool matches(const KernelQuery *q) {
     return x && x->dtype == TN_F32 && x->rank > 0 && same_sizes(x, &q->out[0]);
 }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 /* What stands behind may read the operand again. */
 static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
 
@@ -177,7 +172,7 @@ const KernelDesc kernel_cpu_softmax = {
     .match = matches,
     .fuses = is_softmax,
     .order = order,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,

@@ -5,11 +5,6 @@
 #include "kernel/kernel.h"
 #include "ops/op.h"
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 static uint32_t in_place(const Node *node) { return node->op->flags & OP_ELEMENTWISE ? UINT32_MAX : 0; }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
@@ -46,7 +41,7 @@ const KernelDesc kernel_minimal_atomic = {
     .op = ops,
     .place = {.target = TARGET_MINIMAL},
     .priority = -1,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .launch = launch,
 };

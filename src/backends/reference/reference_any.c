@@ -5,11 +5,6 @@
 
 static bool matches(const KernelQuery *q) { return q->node->op->reference != NULL; }
 
-static uint32_t strided(const Node *node) {
-    (void)node;
-    return UINT32_MAX;
-}
-
 /* Element-wise functions read a chunk before they write it, so a result may replace any operand of its own reading. */
 static uint32_t in_place(const Node *node) {
     return node->op->flags & OP_ELEMENTWISE ? UINT32_MAX : node->op->flags & OP_OVERWRITES0 ? 1 : 0;
@@ -24,7 +19,7 @@ const KernelDesc kernel_reference_any = {
     .name = "reference_any",
     .place = {.target = TARGET_REFERENCE},
     .match = matches,
-    .strided = strided,
+    .strided = strided_all,
     .in_place = in_place,
     .launch = launch,
 };

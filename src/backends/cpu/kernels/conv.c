@@ -30,137 +30,18 @@ INLINE float float_at(const float *p) {
 #endif
 
 #define NV 1
-#define ROWS 1
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 2
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 3
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 4
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 5
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 6
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 7
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 8
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#if REGISTERS == 32
-#define ROWS 9
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 10
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 11
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 12
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#endif
-#undef NV
-
+#define MOST_ROWS (REGISTERS == 32 ? 12 : 8)
+#include "backends/cpu/kernels/conv_tiles_body.h"
 #define NV 2
-#define ROWS 1
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 2
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 3
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 4
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 5
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 6
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#if REGISTERS == 32
-#define ROWS 7
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 8
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 9
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 10
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 11
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 12
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#endif
-#undef NV
-
+#define MOST_ROWS (REGISTERS == 32 ? 12 : 6)
+#include "backends/cpu/kernels/conv_tiles_body.h"
 #if REGISTERS == 32
 #define NV 3
-#define ROWS 1
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 2
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 3
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 4
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 5
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 6
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 7
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 8
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#undef NV
-#endif
-
-#if REGISTERS == 32
+#define MOST_ROWS 8
+#include "backends/cpu/kernels/conv_tiles_body.h"
 #define NV 4
-#define ROWS 1
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 2
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 3
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 4
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 5
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#define ROWS 6
-#include "backends/cpu/kernels/conv_tile_body.h"
-#undef ROWS
-#undef NV
+#define MOST_ROWS 6
+#include "backends/cpu/kernels/conv_tiles_body.h"
 #endif
 
 const ConvTable ISA_NAME(conv_table) = {
