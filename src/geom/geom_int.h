@@ -65,12 +65,18 @@ bool cutter_push(Cutter *c, const Piece *p, int32_t source, RegionList *list);
 
 /* ---- the raster's inner loops (raster_move.c) ------------------------------------------------------------------ */
 
+/* Where results go: to memory that is in the cache, or may not be, or past the caches where that can be. */
+typedef enum RasterStore { STORE_NEAR, STORE_AWAY, STORE_PAST } RasterStore;
 /* By element size, as power of two: 1, 2, 4, 8 and 16 bytes. Strides are in bytes. */
 typedef struct RasterMoves {
     void (*row[5])(char *restrict to, int64_t dst, const char *restrict from, int64_t src, int64_t n);
-    /* to[b*db + a*size] = from[a*sa + b*size] for a < an, b < bn; `stream`: past the caches where that can be */
+    /* to[b*db + a*size] = from[a*sa + b*size] for a < an, b < bn */
     void (*transpose[5])(char *restrict to, int64_t db, const char *restrict from, int64_t sa, int64_t an, int64_t bn,
-                         bool stream);
+                         RasterStore store);
+    /* Contiguous rows, whole lines of them past the caches; before others read them: fence. */
+    void (*stream_rows)(char *restrict to, int64_t dst, const char *restrict from, int64_t src, int64_t rows,
+                        int64_t bytes);
+    void (*fence)(void);
 } RasterMoves;
 const RasterMoves *raster_moves(void); /* the best for this processor */
 extern const RasterMoves raster_moves_any;

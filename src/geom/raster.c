@@ -2,16 +2,21 @@
 /* Runs regions: copies of contiguous runs, blocked transposes, and strided loops by element size. */
 #include "geom/geom_int.h"
 
+#define LINE 64
 #define CHUNK_BYTES 65536 /* what threads share is about this much */
 /* A block of a transpose, in bytes on each side: what it touches stays in the cache, and runs are long enough to be
    seen coming. */
 #define TILE_A 1024
 #define TILE_B 512
-#define STREAM_BYTES (32 << 20)
-#define LONG_RUN 128   /* bytes: two lines */
-#define SHORT_ROW 8    /* shorter rows cost more for being started than for being moved */
-#define BYTE_NS 0.15   /* nanoseconds to move one contiguous byte */
-#define ELEMENT_NS 0.6 /* ... and one element with strides */
+#define STREAM_BYTES (6 << 20)  /* a result that is not found in the caches anyway, or pushes out all else */
+#define STAGE_BYTES (128 << 10) /* where rows of such a result that are no whole lines are put together first */
+#define THIN_STAGE_BYTES (16 << 10)
+#define STAGE_RUN 256    /* of the source's bytes; less only where whole rows fit then */
+#define LONG_RUN 128     /* bytes: two lines */
+#define LONGEST_RUN 4096 /* which memcpy does as well */
+#define SHORT_ROW 8      /* shorter rows cost more for being started than for being moved */
+#define BYTE_NS 0.15     /* nanoseconds to move one contiguous byte */
+#define ELEMENT_NS 0.6   /* ... and one element with strides */
 
 /* A box in bytes, ready to run. Its two inner dimensions, b and a, are cut into parts, which are what threads share:
    rows to copy or to gather along a, or blocks to transpose. */
@@ -23,6 +28,8 @@ typedef struct Plan {
     int64_t element; /* bytes of what is moved at once: an element, or a short run of them */
     int log;         /* of `element`, base 2 */
     bool stream;     /* far more than the caches hold is written: past them */
+    bool staged;     /* by way of memory for a part of a part, stage_a of a and stage_b of b */
+    int64_t stage_a, stage_b;
     int64_t step_a, step_b, parts_a, parts_b, per_outer, items;
     const RasterMoves *moves;
     const char *from;
@@ -128,13 +135,51 @@ static void plan_mode(Plan *p, bool reorder) {
     }
 }
 
+/* Whether all rows of the result are whole lines, or (joined) all that lies one behind the other. */
+static bool writes_whole_lines(const Plan *p, bool joined) {
+    int last = p->rank - (joined ? 2 : 1);
+    uintptr_t at = (uintptr_t)p->to | (uintptr_t)(p->size[last] * (joined ? p->dst[last] : p->element));
+    for (int k = 0; k < last; k++) at |= (uintptr_t)p->dst[k];
+    return at % LINE == 0;
+}
+
+/* Three streams of 32 bits, which vectors weave together or take apart. */
+static bool goes_by_threes(const Plan *p) {
+    int a = p->rank - 1, b = p->rank - 2;
+    if (p->element != 4) return false;
+    if (p->size[a] == 3) return p->dst[b] == 12 && writes_whole_lines(p, true);
+    return p->size[b] == 3 && p->src[a] == 12 && writes_whole_lines(p, false);
+}
+
+static void plan_stream(Plan *p) {
+    int64_t count = p->element, a = p->size[p->rank - 1], b = p->size[p->rank - 2];
+    for (int k = 0; k < p->rank; k++) count = mul_overflows(count, p->size[k], &count) ? INT64_MAX : count;
+    if (count < STREAM_BYTES || p->mode == MODE_ROWS) return;
+    p->stream = p->mode == MODE_TILES || (a * p->element >= LONG_RUN && a * p->element < LONGEST_RUN);
+    bool thin = a * p->element < LINE || b * p->element < LINE;
+    if (p->mode == MODE_COPY || (thin ? goes_by_threes(p) : writes_whole_lines(p, false))) return;
+    p->staged = true;
+    /* Whole rows that lie one behind the other in the result are one run; else there is a line between them. */
+    int64_t bytes = thin ? THIN_STAGE_BYTES : STAGE_BYTES;
+    for (int64_t run = STAGE_RUN; run >= LINE; run /= 2) {
+        p->stage_b = min_i64(b, a * p->element < run ? bytes / (a * p->element) : run / p->element);
+        p->stage_a = a;
+        if (p->dst[p->rank - 2] == a * p->element && p->stage_b * p->dst[p->rank - 2] <= bytes) return;
+    }
+    p->stage_b = min_i64(b, STAGE_RUN / p->element);
+    p->stage_a = min_i64(a, (bytes / p->stage_b - LINE) / LINE * LINE / p->element);
+}
+
 /* Parts of whole steps, the last one longer: no part is short but where all is. */
 static void plan_parts(Plan *p, bool reorder) {
     int64_t a = p->size[p->rank - 1], b = p->size[p->rank - 2], whole = max_i64(1, CHUNK_BYTES / p->element);
-    if (p->mode == MODE_TILES) {
+    if (p->staged) {
+        p->step_a = p->stage_a;
+        p->step_b = p->stage_b;
+    } else if (p->mode == MODE_TILES) {
         int64_t tile_a = TILE_A / p->element, tile_b = TILE_B / p->element;
-        p->step_a = min_i64(a, b < tile_b ? max_i64(tile_a, whole / 4 / b) : tile_a);
-        p->step_b = min_i64(b, a < tile_a ? max_i64(tile_b, whole / a) : tile_b);
+        p->step_a = min_i64(a, b < tile_b ? max_i64(tile_a, whole / 4 / b & -LINE) : tile_a);
+        p->step_b = min_i64(b, a < tile_a ? max_i64(tile_b, whole / a & -LINE) : tile_b);
     } else {
         p->step_a = min_i64(a, p->mode == MODE_COPY ? whole : max_i64(64, whole / 16));
         p->step_b = min_i64(b, max_i64(1, whole / p->step_a));
@@ -161,8 +206,8 @@ static void plan_make(Plan *p, const Region *r, bool reorder, int64_t element, c
     plan_widen(p);
     plan_pad(p);
     while (1 << p->log < p->element) p->log++;
-    p->stream = region_count(r) >= STREAM_BYTES / element;
     plan_mode(p, reorder);
+    if (reorder) plan_stream(p);
     plan_parts(p, reorder);
 }
 
@@ -172,6 +217,23 @@ static int64_t part_size(int64_t part, int64_t parts, int64_t step, int64_t size
     return part + 1 == parts ? size - part * step : step;
 }
 
+/* A block of a transpose is put together in the cache, and its rows go past it. */
+static void run_staged(const Plan *p, char *to, const char *from, int64_t an, int64_t bn) {
+    int a = p->rank - 1, b = p->rank - 2;
+    alignas(LINE) char stage[STAGE_BYTES];
+    for (int64_t b0 = 0; b0 < bn; b0 += p->stage_b)
+        for (int64_t a0 = 0; a0 < an; a0 += p->stage_a) {
+            int64_t rows = min_i64(p->stage_b, bn - b0), n = min_i64(p->stage_a, an - a0), row = n * p->element;
+            bool joined = p->dst[b] == row;
+            int64_t ld = joined ? row : (row + 2 * LINE - 1) / LINE * LINE;
+            char *at = to + b0 * p->dst[b] + a0 * p->element;
+            p->moves->transpose[p->log](stage, ld, from + a0 * p->src[a] + b0 * p->element, p->src[a], n, rows,
+                                        STORE_NEAR);
+            if (joined) p->moves->stream_rows(at, 0, stage, 0, 1, rows * row);
+            else p->moves->stream_rows(at, p->dst[b], stage, ld, rows, row);
+        }
+}
+
 static void run_part(const Plan *p, int64_t part_b, int64_t part_a, int64_t n_parts_a, char *to, const char *from) {
     int a = p->rank - 1, b = p->rank - 2;
     int64_t a0 = part_a * p->step_a, b0 = part_b * p->step_b;
@@ -179,10 +241,14 @@ static void run_part(const Plan *p, int64_t part_b, int64_t part_a, int64_t n_pa
     int64_t bn = part_size(part_b, p->parts_b, p->step_b, p->size[b]);
     to += a0 * p->dst[a] + b0 * p->dst[b];
     from += a0 * p->src[a] + b0 * p->src[b];
-    if (p->mode == MODE_COPY) {
+    if (p->staged) {
+        run_staged(p, to, from, an, bn);
+    } else if (p->mode == MODE_COPY && p->stream) {
+        p->moves->stream_rows(to, p->dst[b], from, p->src[b], bn, an * p->element);
+    } else if (p->mode == MODE_COPY) {
         raster_copy_rows(to, p->dst[b], from, p->src[b], bn, an * p->element);
     } else if (p->mode == MODE_TILES) {
-        p->moves->transpose[p->log](to, p->dst[b], from, p->src[a], an, bn, p->stream);
+        p->moves->transpose[p->log](to, p->dst[b], from, p->src[a], an, bn, p->stream ? STORE_PAST : STORE_AWAY);
     } else {
         for (int64_t i = 0; i < bn; i++)
             p->moves->row[p->log](to + i * p->dst[b], p->dst[a], from + i * p->src[b], p->src[a], an);
@@ -218,6 +284,7 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
             index[k] = 0;
         }
     }
+    if (p->stream) p->moves->fence();
 }
 
 static double plan_item_cost(const Plan *p) {

@@ -226,6 +226,56 @@ static void test_permuted(void **state) {
     arena_free(&arena);
 }
 
+/* Results that go past the caches: rows of whole lines and others, behind one another and with gaps, few streams, runs. */
+static void test_large(void **state) {
+    Fixture *f = *state;
+    static const struct {
+        tn_dtype dtype;
+        Region box;
+        int64_t count;
+    } rows[] = {
+        {TN_F32, {.rank = 2, .size = {1024, 1616}, .src_stride = {1, 1024}, .dst_stride = {1616, 1}}, 1024 * 1616},
+        {TN_F32, {.rank = 2, .size = {1999, 801}, .src_stride = {1, 1999}, .dst_stride = {801, 1}}, 1999 * 801},
+        {TN_F32, {.rank = 2, .size = {33, 48001}, .src_stride = {1, 33}, .dst_stride = {48001, 1}}, 33 * 48001},
+        {TN_F32, {.rank = 2, .size = {1024, 1567}, .src_stride = {1, 1024}, .dst_stride = {1600, 1}}, 1024 * 1600},
+        {TN_F32,
+         {.rank = 3, .size = {4, 768, 517}, .src_stride = {397056, 1, 768}, .dst_stride = {397056, 517, 1}},
+         1588224},
+        {TN_F32, {.rank = 2, .size = {524304, 3}, .src_stride = {1, 524304}, .dst_stride = {3, 1}}, 1572912},
+        {TN_F32, {.rank = 2, .size = {3, 524304}, .src_stride = {1, 3}, .dst_stride = {524304, 1}}, 1572912},
+        {TN_F32, {.rank = 2, .size = {5, 320003}, .src_stride = {1, 5}, .dst_stride = {320003, 1}}, 1600015},
+        {TN_U8, {.rank = 2, .size = {2100003, 3}, .src_stride = {1, 2100003}, .dst_stride = {3, 1}}, 6300009},
+        {TN_U8, {.rank = 2, .size = {2501, 2600}, .src_stride = {1, 2501}, .dst_stride = {2600, 1}}, 2501 * 2600},
+        {TN_F16, {.rank = 2, .size = {1600, 2016}, .src_stride = {1, 1600}, .dst_stride = {2016, 1}}, 1600 * 2016},
+        {TN_I64, {.rank = 2, .size = {901, 1000}, .src_stride = {1, 901}, .dst_stride = {1000, 1}}, 901 * 1000},
+        {TN_C128, {.rank = 2, .size = {801, 500}, .src_stride = {1, 801}, .dst_stride = {500, 1}}, 801 * 500},
+        {TN_F32,
+         {.rank = 3, .size = {12, 2050, 65}, .src_stride = {65, 780, 1}, .dst_stride = {133250, 65, 1}},
+         1599000},
+        {TN_F32,
+         {.rank = 3, .size = {64, 5, 5000}, .src_stride = {5000, 320000, 1}, .dst_stride = {25000, 5000, 1}},
+         1600000},
+    };
+    seed = 9;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t bytes = (size_t)rows[i].count * (size_t)dtype_size(rows[i].dtype), beside = 64;
+        uint8_t *source = malloc(bytes), *got = calloc(1, bytes + 2 * beside), *want = calloc(1, bytes + 2 * beside);
+        uint8_t *at = got + (64 - (uintptr_t)got % 64);
+        RasterOperand operand = {source, 0};
+        for (size_t k = 0; k < bytes; k++) source[k] = (uint8_t)pick(0, 255);
+        for (int shifted = 0; shifted < 2; shifted++) {
+            RegionList list = {.data = (Region *)&rows[i].box, .len = 1, .covers = false};
+            assert_int_equal(raster_run(&list, rows[i].dtype, &operand, at, shifted, rows[i].count, NULL, f->pool),
+                             TN_OK);
+            assert_int_equal(raster_oracle(&list, rows[i].dtype, &operand, want, shifted, rows[i].count, NULL), TN_OK);
+            assert_memory_equal(at, want, bytes + (size_t)(shifted * dtype_size(rows[i].dtype)));
+        }
+        free(source);
+        free(got);
+        free(want);
+    }
+}
+
 /* Each set of inner loops, whatever this processor takes, at any alignment. */
 static void test_transposes(void **state) {
     Fixture *f = *state;
@@ -242,10 +292,26 @@ static void test_transposes(void **state) {
         const char *from = (char *)f->source[0] + pick(0, 3);
         for (int64_t a = 0; a < an; a++)
             for (int64_t b = 0; b < bn; b++) memcpy(want + b * db + a * size, from + a * sa + b * size, (size_t)size);
-        sets[i / 5 % 2]->transpose[log](to, db, from, sa, an, bn, pick(0, 1));
+        sets[i / 5 % 2]->transpose[log](to, db, from, sa, an, bn, (RasterStore)pick(STORE_NEAR, STORE_PAST));
         assert_memory_equal(to, want, (size_t)(db * bn));
         free(want);
         free(got);
+    }
+}
+
+/* Rows past the caches, at any alignment, and nothing beside them. */
+static void test_streamed_rows(void **state) {
+    Fixture *f = *state;
+    const RasterMoves *sets[] = {raster_moves(), &raster_moves_any};
+    seed = 8;
+    for (int i = 0; i < 1000; i++) {
+        int64_t rows = pick(1, 5), bytes = pick(0, 400), dst = bytes + pick(0, 70), src = bytes + pick(0, 9);
+        uint8_t got[4096] = {0}, want[4096] = {0};
+        int64_t at = pick(0, 130);
+        for (int64_t r = 0; r < rows; r++) memcpy(want + at + r * dst, f->source[0] + r * src, (size_t)bytes);
+        sets[i % 2]->stream_rows((char *)got + at, dst, (const char *)f->source[0], src, rows, bytes);
+        sets[i % 2]->fence();
+        assert_memory_equal(got, want, sizeof want);
     }
 }
 
@@ -326,8 +392,9 @@ static void test_cover(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_fast_paths), cmocka_unit_test(test_permuted),
-        cmocka_unit_test(test_transposes), cmocka_unit_test(test_cover),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_fast_paths), cmocka_unit_test(test_permuted),
+        cmocka_unit_test(test_large),  cmocka_unit_test(test_transposes), cmocka_unit_test(test_streamed_rows),
+        cmocka_unit_test(test_cover),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
