@@ -193,6 +193,29 @@ static void test_winograd(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 2, 2e-5);
 }
 
+/* Few output channels, for which lanes run over the input channels. */
+static void test_few(void **state) {
+    (void)state;
+    for (int i = 0; i < 150; i++) {
+        Sizes s = {.rank = 2, .n = pick(1, 2), .group = pick(0, 4) ? 1 : 2};
+        s.c = s.group * pick(4, 80);
+        s.m = s.group * pick(1, 7);
+        for (int d = 0; d < 2; d++) {
+            s.in[d] = pick(3, 20);
+            s.kernel[d] = pick(1, 3);
+            s.stride[d] = pick(0, 3) ? 1 : 2;
+            s.dilation[d] = pick(0, 3) ? 1 : 2;
+            s.begin[d] = s.end[d] = pick(0, 2) + (s.in[d] < 5);
+        }
+        bool z = pick(0, 3) == 0;
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, pick(0, 2) ? 2 : 0, 1e-5);
+    }
+    for (int64_t m = 1; m < 8; m++) {
+        Sizes s = {2, 1, 290, m, 1, {7, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL}; /* in several passes */
+        check(&s, "com.microsoft.FusedConv", "", true, true, 2, 1e-5);
+    }
+}
+
 /* Long sums, which are made in several passes; many channels, which threads share. */
 static void test_long(void **state) {
     (void)state;
@@ -235,8 +258,8 @@ static void test_special_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random), cmocka_unit_test(test_fused),          cmocka_unit_test(test_winograd),
-        cmocka_unit_test(test_long),   cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_fused), cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_few),    cmocka_unit_test(test_long),  cmocka_unit_test(test_special_values),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -13,6 +13,7 @@ enum {
 typedef struct Direct {
     const ConvRunArgs *run;
     const ConvTable *table;
+    const ConvFewTable *few;
     ConvPanels panels;
     const float *weights, *zeros;
     int64_t *offset;          /* of each tap in the data, from the window's first */
@@ -24,13 +25,14 @@ typedef struct Direct {
     int64_t tiles, tiles_last;    /* of a row with a full panel, with the last */
     int64_t blocks, panel_blocks; /* what threads share: of pixels, of panels */
     int64_t k, step_k, n_k;       /* of the sums; how much of it at a time, how often */
+    int64_t items;                /* what threads share */
 } Direct;
 
 /* Some pixels of an image: where their windows begin. */
 typedef struct Pixels {
-    int64_t n, base[CONV_MOST_ROWS]; /* in the data; outside of it where padding is */
+    int64_t n, base[CONV_MOST_ROWS]; /* in the data; outside of it where padding is. Behind the last one repeats it */
     bool inside;                     /* no window meets padding; else: */
-    int64_t start[CONV_MOST_ROWS][CONV_DIMS];
+    int64_t start[CONV_DIMS][CONV_MOST_ROWS];
 } Pixels;
 
 /* ---- pixels -------------------------------------------------------------------------------------------------- */
@@ -52,7 +54,7 @@ static void find_starts(const Direct *d, const int64_t *from, Pixels *px) {
     int64_t at[CONV_DIMS];
     memcpy(at, from, sizeof at);
     for (int64_t i = 0; i < px->n; i++) {
-        for (int k = 0; k < g->win.rank; k++) px->start[i][k] = at[k] * g->win.stride[k] - g->win.begin[k];
+        for (int k = 0; k < g->win.rank; k++) px->start[k][i] = at[k] * g->win.stride[k] - g->win.begin[k];
         next_pixel(g, at, g->win.rank - 1);
     }
 }
@@ -80,71 +82,99 @@ static void find_pixels(const Direct *d, int64_t *at, int64_t n, Pixels *px) {
         at[last] += of_row - 1;
         next_pixel(g, at, last);
     }
+    for (int64_t i = n; i < CONV_MOST_ROWS; i++) px->base[i] = px->base[n - 1];
     if (!px->inside) find_starts(d, from, px);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
 
+/* Rows [k, k + n) of some pixels. */
 typedef struct Runs {
     int64_t n;
     ConvRun run[BLOCK_TAPS + 2];
     const float *px[(BLOCK_TAPS + 2) * CONV_MOST_ROWS];
 } Runs;
 
-static bool tap_is_inside(const Direct *d, const int64_t *start, const int64_t *at) {
+/* Rows [k0, k1) of a panel as runs, the same for all pixels whose windows meet no padding. */
+typedef struct Inner {
+    int64_t n;
+    ConvRun run[BLOCK_TAPS + 2];
+    int64_t offset[BLOCK_TAPS + 2]; /* in the data, from where the window begins */
+} Inner;
+
+static void find_inner(const Direct *d, int64_t k0, int64_t k1, Inner *inner) {
     const ConvGeom *g = d->run->g;
-    for (int k = 0; k < g->win.rank; k++)
-        if ((uint64_t)(start[k] + at[k]) >= (uint64_t)g->in[k]) return false;
-    return true;
-}
-
-/* Channels [c, c + n) under tap t; false: all pixels have padding there. */
-static bool add_edge(const Direct *d, const Pixels *px, const float *x, int64_t t, int64_t c, Runs *runs) {
-    const float **to = &runs->px[runs->n * CONV_MOST_ROWS];
-    bool any = false;
-    for (int64_t i = 0; i < px->n; i++) {
-        bool inside = tap_is_inside(d, px->start[i], d->at + t * d->run->g->win.rank);
-        to[i] = inside ? x + px->base[i] + d->offset[t] + c : d->zeros;
-        any |= inside;
-    }
-    return any;
-}
-
-static void add_inner(const Direct *d, const Pixels *px, const float *x, int64_t t, int64_t c, Runs *runs) {
-    const float **to = &runs->px[runs->n * CONV_MOST_ROWS];
-    const float *from = x + d->offset[t] + c;
-    for (int64_t i = 0; i < px->n; i++) to[i] = from + px->base[i];
-}
-
-/* Rows [k0, k1) of a panel as runs. */
-static void find_runs(const Direct *d, const Pixels *px, const float *x, int64_t k0, int64_t k1, Runs *runs) {
-    const ConvGeom *g = d->run->g;
-    const int64_t of_row = d->rows_merge && px->inside ? g->win.kernel[g->win.rank - 1] : 1;
+    const int64_t of_row = d->rows_merge ? g->win.kernel[g->win.rank - 1] : 1;
     int64_t t = g->c ? k0 / g->c : 0, c = k0 - t * g->c, in_row = t % of_row;
-    int64_t left = (of_row - in_row) * g->c - c;
-    runs->n = 0;
+    inner->n = 0;
     for (int64_t k = k0, n; k < k1; k += n) {
-        n = min_i64(k1 - k, left);
-        int64_t row = d->run->taps ? d->run->taps[t] * g->c + c : k;
-        if (px->inside) add_inner(d, px, x, t, c, runs);
-        if (px->inside || add_edge(d, px, x, t, c, runs)) runs->run[runs->n++] = (ConvRun){row, n};
+        n = min_i64(k1 - k, (of_row - in_row) * g->c - c);
+        inner->offset[inner->n] = d->offset[t] + c;
+        inner->run[inner->n++] = (ConvRun){d->run->taps ? d->run->taps[t] * g->c + c : k, n};
         t += of_row - in_row;
         c = in_row = 0;
-        left = of_row * g->c;
     }
 }
 
-static void find_windows(const Direct *d, const float *x, int64_t *at, int64_t n, int64_t k0, int64_t k1, Runs *runs) {
-    Pixels px;
-    find_pixels(d, at, n, &px);
-    find_runs(d, &px, x, k0, k1, runs);
+static void place_inner(const Inner *inner, const Pixels *px, const float *x, Runs *runs) {
+    for (int64_t r = 0; r < inner->n; r++) {
+        const float **to = &runs->px[r * CONV_MOST_ROWS], *from = x + inner->offset[r];
+        for (int i = 0; i < CONV_MOST_ROWS; i++) to[i] = from + px->base[i];
+    }
+    runs->n = inner->n;
 }
 
-/* The same where a pixel is its own window. */
-static void find_points(const Direct *d, const float *x, int64_t n, int64_t k0, int64_t k1, Runs *runs) {
+/* The pixels of which tap `at` lies in the data along dimension k, as bits. */
+static uint32_t tap_inside(const Direct *d, const Pixels *px, int k, int64_t at) {
+    uint32_t bits = 0;
+    for (int64_t i = 0; i < px->n; i++)
+        bits |= (uint32_t)((uint64_t)(px->start[k][i] + at) < (uint64_t)d->run->g->in[k]) << i;
+    return bits;
+}
+
+/* Rows [k0, k1) without taps that all pixels have in the padding. */
+static void place_edges(const Direct *d, const Pixels *px, const float *x, int64_t k0, int64_t k1, Runs *runs) {
+    const ConvGeom *g = d->run->g;
+    const int rank = g->win.rank;
+    int64_t t = g->c ? k0 / g->c : 0, c = k0 - t * g->c;
+    int64_t last[CONV_DIMS]; /* taps along each dimension that `inside` is about */
+    uint32_t inside[CONV_DIMS];
+    for (int k = 0; k < rank; k++) last[k] = -1;
+    runs->n = 0;
+    for (int64_t k = k0, n; k < k1; k += n, t++, c = 0) {
+        n = min_i64(k1 - k, g->c - c);
+        uint32_t all = ~0u;
+        for (int dim = 0; dim < rank; dim++) {
+            int64_t at = d->at[t * rank + dim];
+            if (at != last[dim]) inside[dim] = tap_inside(d, px, dim, last[dim] = at);
+            all &= inside[dim];
+        }
+        if (!all) continue;
+        const float **to = &runs->px[runs->n * CONV_MOST_ROWS], *from = x + d->offset[t] + c;
+        for (int i = 0; i < CONV_MOST_ROWS; i++) to[i] = from + px->base[i];
+        for (uint32_t out = ~all & ((1u << CONV_MOST_ROWS) - 1); out; out &= out - 1) to[__builtin_ctz(out)] = d->zeros;
+        runs->run[runs->n++] = (ConvRun){d->run->taps ? d->run->taps[t] * g->c + c : k, n};
+    }
+}
+
+/* Where a pixel is its own window. */
+static void place_points(const Direct *d, const float *x, int64_t n, Runs *runs) {
+    for (int64_t i = 0; i < CONV_MOST_ROWS; i++) runs->px[i] = x + min_i64(i, n - 1) * d->x_ld;
     runs->n = 1;
-    runs->run[0] = (ConvRun){k0, k1 - k0};
-    for (int64_t i = 0; i < n; i++) runs->px[i] = x + i * d->x_ld;
+}
+
+/* Of n pixels from `first` on, whose place is `at`. */
+static const ConvRun *place_runs(const Direct *d, const Inner *inner, const float *x, int64_t first, int64_t *at,
+                                 int64_t n, int64_t k0, int64_t k1, Runs *runs) {
+    Pixels px;
+    if (d->x_ld) {
+        place_points(d, x + first * d->x_ld + k0, n, runs);
+        return inner->run;
+    }
+    find_pixels(d, at, n, &px);
+    if (px.inside) place_inner(inner, &px, x, runs);
+    else place_edges(d, &px, x, k0, k1, runs);
+    return px.inside ? inner->run : runs->run;
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
@@ -190,7 +220,7 @@ static void look_ahead(const Direct *d, const Block *b, int64_t k1, int64_t tile
     int64_t width = panel_width(p, b->panel), rows = min_i64(d->step_k, p->k);
     const float *next = d->weights + b->group * p->group + b->panel * p->full * p->k + k1 * width;
     int64_t from = (tile - b->first) * rows * 16, lines_end = rows * width;
-    bool more = !d->run->taps && next + lines_end <= d->weights + p->floats && from < lines_end;
+    bool more = !d->run->taps && !p->few && next + lines_end <= d->weights + p->floats && from < lines_end;
     t->ahead = (const char *)(more ? next + from : d->weights);
     t->ahead_step = more ? 64 : 0;
 }
@@ -209,25 +239,28 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
     int64_t width = panel_width(p, b->panel), channel = b->panel * p->full;
     float *y = run->y.data + b->image * run->y.image + b->group * g->m + channel;
     ConvFinish finish;
+    Inner inner;
     Runs runs;
     ConvTile t = {.px = runs.px,
-                  .runs = runs.run,
                   .w = d->weights + b->group * p->group + channel * p->k,
                   .y_ld = run->y_ld,
                   .cols = min_i64(width, g->m - channel),
+                  .w_ld = p->k,
+                  .whole = g->c % d->few->vector == 0,
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
     int64_t at[CONV_DIMS], waits = tile_start(d, b, b->first); /* for the body */
     split_pixel(g, waits, at);
+    find_inner(d, k0, k1, &inner);
     for (int64_t tile = b->first; tile < b->end; tile++) {
         int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
-        if (d->x_ld) find_points(d, x + first * d->x_ld + k0, n, k0, k1, &runs);
-        else find_windows(d, x, at, n, k0, k1, &runs);
+        t.runs = place_runs(d, &inner, x, first, at, n, k0, k1, &runs);
         t.n_runs = runs.n;
         t.y = y + place_of(d, first, run->y_ld, run->y.stride);
         if (t.finish) finish_of(d, b, first, &finish);
         look_ahead(d, b, k1, tile, &t);
-        d->table->tile[width / d->table->vector][n](&t);
+        t.rows = n;
+        (p->few ? d->few->tile[g->m] : d->table->tile[width / d->table->vector][n])(&t);
         bool enough = tile + 1 == b->end || first + n - waits >= conv_body_pixels(t.cols);
         if (t.finish && run->after.body && enough) {
             run_body(d, b, waits, first + n, t.cols);
@@ -248,16 +281,22 @@ static void run_panel(const Direct *d, Block *b, int64_t block) {
 }
 
 /* One item is a block of pixels of one image with a block of panels of one group. */
+static void run_item(const Direct *d, int64_t item) {
+    const ConvGeom *g = d->run->g;
+    int64_t rest = item / d->blocks, block = item % d->blocks, n = d->panels.n;
+    int64_t panels = rest % d->panel_blocks;
+    rest /= d->panel_blocks;
+    Block b = {.image = rest / g->group, .group = rest % g->group};
+    int64_t last = (panels + 1) * n / d->panel_blocks;
+    for (b.panel = panels * n / d->panel_blocks; b.panel < last; b.panel++) run_panel(d, &b, block);
+}
+
 static void run_range(void *arg, int64_t begin, int64_t end) {
     const Direct *d = arg;
-    const ConvGeom *g = d->run->g;
+    int64_t before = 0; /* items */
     for (int64_t item = begin; item < end; item++) {
-        int64_t rest = item / d->blocks, block = item % d->blocks, n = d->panels.n;
-        int64_t panels = rest % d->panel_blocks;
-        rest /= d->panel_blocks;
-        Block b = {.image = rest / g->group, .group = rest % g->group};
-        int64_t last = (panels + 1) * n / d->panel_blocks;
-        for (b.panel = panels * n / d->panel_blocks; b.panel < last; b.panel++) run_panel(d, &b, block);
+        while (item >= before + d->items) before += d++->items;
+        run_item(d, item - before);
     }
 }
 
@@ -296,9 +335,9 @@ static void find_point_distance(Direct *d) {
 }
 
 /* How threads share the work decides no answer: tiles are the same. */
-static void share(Direct *d, int threads) {
+static void share(Direct *d, int64_t n, int threads) {
     const ConvGeom *g = d->run->g;
-    int64_t others = g->batch * g->group;
+    int64_t others = g->batch * g->group * n;
     int64_t tiles = d->rows * d->tiles;
     d->blocks = (tiles + BLOCK_TILES - 1) / BLOCK_TILES;
     d->panel_blocks = 1;
@@ -315,7 +354,7 @@ static void share(Direct *d, int threads) {
 }
 
 static int64_t tiles_of(const Direct *d, int64_t width) {
-    int64_t rows = d->table->rows[width / d->table->vector];
+    int64_t rows = d->panels.few ? d->few->rows[width] : d->table->rows[width / d->table->vector];
     return (d->row + rows - 1) / rows;
 }
 
@@ -330,18 +369,37 @@ static void find_blocks(Direct *d) {
     d->tiles = p->n > 1 ? tiles_of(d, p->full) : d->tiles_last;
 }
 
-tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels) {
+/* In nanoseconds. */
+static double cost_of(const Direct *d) {
+    const ConvGeom *g = d->run->g;
+    double columns = (double)(d->panels.few ? 2 * g->m : (d->panels.n - 1) * d->panels.full + d->panels.last);
+    return (double)g->batch * (double)g->out_px * (double)g->group * columns * (double)d->k / 50;
+}
+
+static tn_status find_direct(KernelCtx *c, const ConvRunArgs *run, int64_t n, const float *panels, Direct *d) {
     const ConvGeom *g = run->g;
-    Direct d = {.run = run, .table = ISA_PICK(conv_table), .weights = panels};
-    conv_panels(g, run->taps ? run->n_taps : g->taps, &d.panels);
+    *d = (Direct){.run = run, .table = ISA_PICK(conv_table), .few = ISA_PICK(conv_few_table), .weights = panels};
+    conv_panels(g, run->taps ? run->n_taps : g->taps, &d->panels);
     if (g->batch * g->group * g->m * g->out_px == 0) return TN_OK;
-    d.row = run->y_apart ? g->out[g->win.rank - 1] : g->out_px;
-    d.rows = g->out_px / d.row;
-    TRY(find_taps(c, &d));
-    find_point_distance(&d);
-    find_blocks(&d);
-    share(&d, pool_threads(c->pool));
-    int64_t items = g->batch * g->group * d.panel_blocks * d.blocks;
-    double flops = 2.0 * (double)g->batch * (double)g->out_px * (double)g->group * (double)g->m * (double)d.k;
-    return kernel_parallel(c, items, flops / 100 / (double)items, run_range, &d);
+    d->row = run->y_apart ? g->out[g->win.rank - 1] : g->out_px;
+    d->rows = g->out_px / d->row;
+    TRY(find_taps(c, d));
+    find_point_distance(d);
+    find_blocks(d);
+    share(d, n, pool_threads(c->pool));
+    d->items = g->batch * g->group * d->panel_blocks * d->blocks;
+    return TN_OK;
+}
+
+tn_status conv_direct(KernelCtx *c, const ConvRunArgs *runs, int64_t n, const float *panels) {
+    Direct *all = arena_array(c->scratch, Direct, (size_t)n);
+    int64_t items = 0;
+    double cost = 0;
+    if (!all) return TN_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        TRY(find_direct(c, &runs[i], n, panels, &all[i]));
+        items += all[i].items;
+        cost += cost_of(&all[i]);
+    }
+    return items == 0 ? TN_OK : kernel_parallel(c, items, cost / (double)items, run_range, all);
 }

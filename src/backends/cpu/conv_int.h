@@ -61,8 +61,10 @@ tn_status conv_vector(KernelCtx *c, const Tensor *t, int64_t n, int64_t room, co
 
 /* ---- panels of weights (conv_pack.c) ------------------------------------------------------------------------- */
 
-/* [group][panel][taps * c][width]: panels are as wide as registers hold (`full`), the last one no wider than it must be. */
+/* [group][panel][taps * c][width]: panels are as wide as registers hold (`full`), the last one no wider than it must be.
+   `few` output channels are one panel, which lies the other way round: [group][m][taps * c]. */
 typedef struct ConvPanels {
+    bool few;
     int64_t full, n, k;    /* floats of a full panel's row, panels of a group, rows of a panel */
     int64_t last;          /* floats of the last panel's row */
     int64_t group, floats; /* from group to group, and in all */
@@ -117,7 +119,8 @@ tn_status conv_epilogue(KernelCtx *c, const ConvPrepared *p, const ConvGeom *g, 
 /* The body on pixels [first, end) of an image and channels [channel, channel + n) of y. */
 int64_t conv_body_pixels(int64_t n); /* that it does at a time */
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
-tn_status conv_direct(KernelCtx *c, const ConvRunArgs *run, const float *panels);
+/* n of them with the same weights, at once. */
+tn_status conv_direct(KernelCtx *c, const ConvRunArgs *runs, int64_t n, const float *panels);
 
 /* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. !*finite: some sum is
    no number that the algorithm can give, so all has to be done directly. The weights for that can be had from those that are

@@ -2,7 +2,22 @@
 /* Weights in panels. */
 #include "backends/cpu/conv_int.h"
 
+/* Whether lanes along the input channels take less time than lanes along the output channels, of which most would be empty;
+   adding up the lanes is 3 operations for each element of the result. */
+static bool are_few(const ConvGeom *g, int64_t taps) {
+    const ConvFewTable *table = ISA_PICK(conv_few_table);
+    if (g->m < 1 || g->m > CONV_MOST_FEW || table->rows[g->m] == 0) return false;
+    int64_t steps = (g->c + table->vector - 1) / table->vector;
+    return g->m * (steps * taps + 3) < g->c * taps;
+}
+
 void conv_panels(const ConvGeom *g, int64_t taps, ConvPanels *p) {
+    if (are_few(g, taps)) {
+        *p = (ConvPanels){.few = true, .full = g->m, .n = 1, .k = taps * g->c, .last = g->m};
+        p->group = g->m * p->k;
+        p->floats = g->group * p->group;
+        return;
+    }
     const ConvTable *table = ISA_PICK(conv_table);
     int64_t full = table->vector * table->most_vectors;
     *p = (ConvPanels){.full = full, .n = (g->m + full - 1) / full, .k = taps * g->c};
@@ -22,6 +37,12 @@ typedef struct PackJob {
 } PackJob;
 
 /* Channels [m, m + n) under one tap, whose weights begin at `at`. */
+static void pack_few(const PackJob *job, int64_t at, float *dst) {
+    for (int64_t j = 0; j < job->g->m; j++, dst += job->p->k)
+        for (int64_t ch = 0; ch < job->g->c; ch++)
+            memcpy(&dst[ch], job->data + 4 * (at + j * job->m + ch * job->c), sizeof *dst);
+}
+
 static void pack_tap(const PackJob *job, int64_t at, int64_t n, int64_t width, float *dst) {
     for (int64_t ch = 0; ch < job->g->c; ch++, dst += width, at += job->c) {
         for (int64_t j = 0; j < n; j++) memcpy(&dst[j], job->data + 4 * (at + j * job->m), sizeof *dst);
@@ -38,10 +59,11 @@ static void pack_range(void *arg, int64_t begin, int64_t end) {
         int64_t group = item / p->n, panel = item % p->n, width = panel_width(p, panel), m = panel * p->full;
         int64_t n = min_i64(width, g->m - m), tap[CONV_DIMS] = {0};
         float *dst = job->dst + group * p->group + m * p->k;
-        for (int64_t t = 0; t < g->taps; t++, dst += g->c * width) {
+        for (int64_t t = 0; t < g->taps; t++, dst += g->c * (p->few ? 1 : width)) {
             int64_t at = job->w->offset + group * job->group + m * job->m;
             for (int d = 0; d < g->win.rank; d++) at += tap[d] * job->w->strides[2 + d];
-            pack_tap(job, at, n, width, dst);
+            if (p->few) pack_few(job, at, dst);
+            else pack_tap(job, at, n, width, dst);
             for (int d = g->win.rank - 1; d >= 0 && ++tap[d] == g->win.kernel[d]; d--) tap[d] = 0;
         }
     }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What convolutions ask of the vector kernels in kernels/conv.c: tiles of some pixels by some output channels. Weights lie
-   in panels of output channels, [panel][k][width], where k counts taps and, inside, input channels. */
+   in panels of output channels, [panel][k][width], where k counts taps and, inside, input channels. With few output channels
+   (kernels/conv_few.c) they lie as [m][k]. */
 #ifndef TENON_BACKENDS_CPU_CONV_TILE_INT_H
 #define TENON_BACKENDS_CPU_CONV_TILE_INT_H
 
 #include "backends/cpu/isa_int.h"
 
 /* Of a tile, at any level. */
-enum { CONV_MOST_ROWS = 12, CONV_MOST_VECTORS = 4 };
+enum { CONV_MOST_ROWS = 12, CONV_MOST_VECTORS = 4, CONV_MOST_FEW = 7 };
 
 /* Rows [k, k + n) of the panel meet n neighbours in the data. */
 typedef struct ConvRun {
@@ -32,8 +33,10 @@ typedef struct ConvTile {
     int64_t cols;             /* channels that there are: less than the panel's width in the last one */
     bool resume;              /* begin with what y holds, else with 0 */
     const ConvFinish *finish; /* NULL: more is to be added later */
-    const char *ahead;        /* weights that are wanted soon: one line is asked for with each k */
-    int64_t ahead_step;       /* 64; 0: there are none, the same line again */
+    int64_t rows, w_ld;       /* with few output channels: pixels, and from channel to channel of the weights */
+    bool whole;         /* ... all runs are whole vectors long. px then has CONV_MOST_ROWS pixels that can be read */
+    const char *ahead;  /* weights that are wanted soon: one line is asked for with each k */
+    int64_t ahead_step; /* 64; 0: there are none, the same line again */
 } ConvTile;
 
 typedef void (*ConvTileFn)(const ConvTile *tile);
@@ -45,5 +48,12 @@ typedef struct ConvTable {
     ConvTileFn tile[CONV_MOST_VECTORS + 1][CONV_MOST_ROWS + 1]; /* [vectors][pixels], up to the best */
 } ConvTable;
 ISA_TABLE(ConvTable, conv_table);
+
+typedef struct ConvFewTable {
+    int64_t vector;
+    int rows[CONV_MOST_FEW + 1]; /* of a tile at most, by output channels; 0: so many are not few */
+    ConvTileFn tile[CONV_MOST_FEW + 1];
+} ConvFewTable;
+ISA_TABLE(ConvFewTable, conv_few_table);
 
 #endif

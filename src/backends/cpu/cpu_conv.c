@@ -131,7 +131,7 @@ static tn_status run_again(KernelCtx *c, const ConvPrepared *p, const ConvRunArg
     if (p->wants_weights)
         TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), WAY_DIRECT, c->pool}, weights));
     else winograd_unpack(run->g, out, p->packed->data, weights);
-    return conv_direct(c, run, weights);
+    return conv_direct(c, run, 1, weights);
 }
 
 static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
@@ -144,7 +144,7 @@ static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs 
         weights = made;
     }
     if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
-    if (way == WAY_DIRECT) return conv_direct(c, run, weights);
+    if (way == WAY_DIRECT) return conv_direct(c, run, 1, weights);
     bool finite;
     TRY(conv_winograd(c, run, winograd_blocks(way), weights, &finite));
     return finite ? TN_OK : run_again(c, p, run, winograd_blocks(way));

@@ -187,32 +187,49 @@ static void choose_pixels(const ConvGeom *whole, const Line *lines, ConvData *da
     *ld = data->stride[whole->win.rank - 1];
 }
 
-static tn_status run_phase(KernelCtx *c, const ConvRunArgs *run, const Line *lines, const float *weights) {
-    ConvGeom g;
-    ConvRunArgs phase = *run;
-    int32_t *taps = arena_array(c->scratch, int32_t, (size_t)run->g->taps + 1);
-    if (!taps) return TN_OUT_OF_MEMORY;
-    phase_geom(run->g, lines, &g, taps);
-    phase.g = &g;
-    phase.taps = taps;
-    phase.n_taps = run->g->taps;
-    phase.y_apart = true;
-    phase.after.body = NULL;
-    choose_pixels(run->g, lines, &phase.y, &phase.y_ld);
-    choose_pixels(run->g, lines, &phase.after.residual, &phase.after.residual_ld);
-    return conv_direct(c, &phase, weights);
+static tn_status find_phase(KernelCtx *c, const ConvRunArgs *run, const Line *lines, ConvRunArgs *phase) {
+    ConvGeom *g = arena_new(c->scratch, ConvGeom);
+    size_t taps = 1;
+    for (int d = 0; d < run->g->win.rank; d++) taps *= (size_t)lines[d].n;
+    int32_t *from = arena_array(c->scratch, int32_t, taps + 1);
+    if (!g || !from) return TN_OUT_OF_MEMORY;
+    phase_geom(run->g, lines, g, from);
+    *phase = *run;
+    phase->g = g;
+    phase->taps = from;
+    phase->n_taps = run->g->taps;
+    phase->y_apart = true;
+    phase->after.body = NULL;
+    choose_pixels(run->g, lines, &phase->y, &phase->y_ld);
+    choose_pixels(run->g, lines, &phase->after.residual, &phase->after.residual_ld);
+    return TN_OK;
+}
+
+enum { PHASES = 32 }; /* at once */
+
+/* From the one whose first pixel is `first`, which moves on; !*more: that was the last. */
+static tn_status run_some_phases(KernelCtx *c, const ConvRunArgs *run, const float *weights, int64_t *first,
+                                 bool *more) {
+    const ConvGeom *g = run->g;
+    ConvRunArgs phases[PHASES];
+    int64_t n = 0;
+    for (*more = true; *more && n < PHASES; n++) {
+        Line lines[CONV_DIMS];
+        int d = g->win.rank - 1;
+        for (int k = 0; k <= d; k++) lines[k] = line_of(&g->win, k, first[k]);
+        TRY(find_phase(c, run, lines, &phases[n]));
+        for (; d >= 0 && ++first[d] >= min_i64(g->win.stride[d], g->out[d]); d--) first[d] = 0;
+        *more = d >= 0;
+    }
+    return conv_direct(c, phases, n, weights);
 }
 
 static tn_status run_phases(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
-    const ConvGeom *g = run->g;
     int64_t first[CONV_DIMS] = {0};
-    for (int d = 0; d >= 0;) {
-        Line lines[CONV_DIMS];
-        for (int k = 0; k < g->win.rank; k++) lines[k] = line_of(&g->win, k, first[k]);
+    for (bool more = true; more;) {
         ArenaMark mark = arena_mark(c->scratch);
-        TRY(run_phase(c, run, lines, weights));
+        TRY(run_some_phases(c, run, weights, first, &more));
         arena_release(c->scratch, mark);
-        for (d = g->win.rank - 1; d >= 0 && ++first[d] >= min_i64(g->win.stride[d], g->out[d]); d--) first[d] = 0;
     }
     return TN_OK;
 }
