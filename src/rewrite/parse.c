@@ -11,6 +11,13 @@ typedef struct Side {
     bool written;
 } Side;
 
+/* The names of a rule while it is read. There are hundreds of rules, of a few names each: what is kept is as long as it
+   has to be. */
+typedef struct Names {
+    Str values[RULE_VALUES], written[RULE_VALUES], vars[RULE_VARS], op_vars[RULE_OPS];
+    int value_node[RULE_VALUES];
+} Names;
+
 typedef struct Parser {
     RuleSet *set;
     Arena *arena;
@@ -18,6 +25,7 @@ typedef struct Parser {
     Token token;
     size_t last_end; /* of the token before */
     Rule *rule;
+    Names *names; /* the rule's */
     int depth;
 } Parser;
 
@@ -705,13 +713,13 @@ static tn_status parse_statement(Parser *p, Side *side) {
 static bool at_statement(const Parser *p) { return p->token.kind == TOKEN_VALUE || at_word(p, "_"); }
 
 static tn_status parse_side(Parser *p, bool written, RuleNode **nodes, size_t *n) {
-    Side *side = arena_new(p->arena, Side);
-    if (!side) return TN_OUT_OF_MEMORY;
-    side->written = written;
-    while (at_statement(p)) TRY(parse_statement(p, side));
-    if (side->n == 0) return expected(p, "a statement, such as %y = Relu(%x)");
-    *nodes = copy_array(p->arena, side->nodes, side->n, sizeof *side->nodes);
-    *n = side->n;
+    Side side;
+    side.n = 0;
+    side.written = written;
+    while (at_statement(p)) TRY(parse_statement(p, &side));
+    if (side.n == 0) return expected(p, "a statement, such as %y = Relu(%x)");
+    *nodes = copy_array(p->arena, side.nodes, side.n, sizeof *side.nodes);
+    *n = side.n;
     return *nodes ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
@@ -733,8 +741,10 @@ static tn_status parse_where(Parser *p, Rule *r) {
 static tn_status find_replaced(Parser *p, Rule *r) {
     const RuleNode *root = &r->match[r->n_match - 1];
     bool of_root = false;
-    for (size_t i = 0; i < RULE_VALUES; i++) r->replaced[i] = -1;
+    r->replaced = arena_array(p->arena, int, r->n_values + 1);
+    if (!r->replaced) return TN_OUT_OF_MEMORY;
     for (size_t i = 0; i < r->n_values; i++) {
+        r->replaced[i] = -1;
         if (r->value_node[i] < 0 || r->values[i].n == 0) continue;
         r->replaced[i] = find_name(r->written, r->n_written, r->values[i]);
         of_root |= r->replaced[i] >= 0 && r->value_node[i] == (int)r->n_match - 1;
@@ -801,10 +811,22 @@ static tn_status parse_header(Parser *p, Rule *r) {
     return TN_OK;
 }
 
+/* Into the arena, now that it is known how many there are. */
+static tn_status keep_names(Parser *p, Rule *r) {
+    r->values = copy_array(p->arena, r->values, r->n_values, sizeof *r->values);
+    r->value_node = copy_array(p->arena, r->value_node, r->n_values, sizeof *r->value_node);
+    r->written = copy_array(p->arena, r->written, r->n_written, sizeof *r->written);
+    r->vars = copy_array(p->arena, r->vars, r->n_vars, sizeof *r->vars);
+    r->op_vars = copy_array(p->arena, r->op_vars, r->n_op_vars, sizeof *r->op_vars);
+    return r->values && r->value_node && r->written && r->vars && r->op_vars ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
 static tn_status parse_rule(Parser *p) {
     Rule *r = arena_new(p->arena, Rule);
     if (!r) return TN_OUT_OF_MEMORY;
     r->set = p->set;
+    r->values = p->names->values, r->value_node = p->names->value_node, r->written = p->names->written;
+    r->vars = p->names->vars, r->op_vars = p->names->op_vars;
     p->rule = NULL;
     p->depth = 0;
     if (!at_word(p, "rule")) return expected(p, "\"rule\"");
@@ -816,6 +838,7 @@ static tn_status parse_rule(Parser *p) {
     if (!take_word(p, "write")) return expected(p, "\"where\" or \"write\"");
     TRY(parse_side(p, true, &r->write, &r->n_write));
     r->text.n = (size_t)(p->text.s + p->last_end - r->text.s);
+    TRY(keep_names(p, r));
     TRY(find_replaced(p, r));
     tn_status status = rule_plan(p->set, r);
     if (status != TN_OK) return located(p, r->match[r->n_match - 1].at, status);
@@ -838,7 +861,8 @@ tn_status rules_parse(const Allocator *allocator, Str text, Str name, RuleSet **
     if (!set) return TN_OUT_OF_MEMORY;
     arena_init(&set->arena, allocator);
     set->name = name;
-    Parser p = {.set = set, .arena = &set->arena, .text = text};
+    Names names;
+    Parser p = {.set = set, .arena = &set->arena, .text = text, .names = &names};
     tn_status status = parse_all(&p);
     if (status == TN_OK) *out = set;
     else rules_free(set);

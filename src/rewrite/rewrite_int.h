@@ -108,19 +108,19 @@ struct Rule {
     size_t n_match, n_write;
     Expr **where;
     size_t n_where;
-    Str values[RULE_VALUES];     /* of the left side */
-    int value_node[RULE_VALUES]; /* the matched node that makes it; -1: one of the rule's operands */
+    Str *values;     /* of the left side */
+    int *value_node; /* the matched node that makes it; -1: one of the rule's operands */
     size_t n_values;
-    Str written[RULE_VALUES]; /* of the right side */
+    Str *written; /* of the right side */
     size_t n_written;
-    Str vars[RULE_VARS];
+    Str *vars;
     size_t n_vars;
-    Str op_vars[RULE_OPS];
+    Str *op_vars;
     size_t n_op_vars;
-    int replaced[RULE_VALUES]; /* by number on the left: the number on the right; -1 */
-    size_t depth;              /* nodes on the longest way down from the root */
-    bool joint;                /* nodes that are not above the root are among those matched */
-    struct Step *steps;        /* in the order in which they are matched */
+    int *replaced;      /* by number on the left: the number on the right; -1 */
+    size_t depth;       /* nodes on the longest way down from the root */
+    bool joint;         /* nodes that are not above the root are among those matched */
+    struct Step *steps; /* in the order in which they are matched */
     size_t n_steps;
 };
 
