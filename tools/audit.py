@@ -57,7 +57,7 @@ THIRD_PARTY = {
     "pb_common.h": ["formats"],
     "pb_decode.h": ["formats"],
     "pb_encode.h": ["formats"],
-    "jansson.h": ["formats"],
+    "jansson.h": ["formats", "session"],
     "pcre2.h": ["ops"],
     "png.h": ["ops"],
     "jpeglib.h": ["ops"],

@@ -30,7 +30,7 @@
  * Files. Models and their weights are mapped, not copied: a file that another program cuts short while it is in use
  * ends the process with SIGBUS. Replace files by renaming, as tn_model_save does.
  *
- * Answers are bitwise the same on every run and for every number of threads.
+ * Answers are bitwise the same on every run and for every number of threads (with a tuning file: for what it says).
  */
 #ifndef TENON_H
 #define TENON_H
@@ -205,6 +205,14 @@ typedef struct tn_session_options {
     size_t n_paths;       /* 0: the whole model */
     bool defer_plan;      /* plan at the first resize or run, also when all input shapes are known */
     bool defer_packing;   /* plan without reading weights, which are packed at the first run: to look at plans */
+    /* Where kernels have several ways to compute, the ones found to be fastest before: read where the file is there. NULL: they
+       go by sizes. docs/kernels.md. */
+    const char *tuning_file;
+    /* What that file lacks for the sizes at hand is measured whenever they are planned, by some dozens of runs on made up
+       inputs, and added to it (without a file it is for this session only). */
+    bool tune;
+    void (*tuning)(void *user, size_t done, size_t of); /* before each of these runs; may be NULL */
+    void *tuning_user;
 } tn_session_options;
 
 /* Makes the program. When all input shapes are known the memory is planned at once. options NULL: defaults.
@@ -245,6 +253,11 @@ TN_API tn_status tn_session_resize(tn_session *session, const tn_shape *shapes, 
    packs. On another kind of processor they are packed as usual. `path` ends in .tn. TN_IO, TN_INVALID_ARGUMENT. */
 TN_API tn_status tn_session_save(tn_session *session, const char *path);
 
+/* Adds what this session has measured to a tuning file (NULL: its own); what the file has already stays, and the file is
+   replaced as a whole. Sessions that tune do it after each plan, where a failure goes to the log only. TN_STATE without a file,
+   TN_IO, TN_MALFORMED for a file that is something else. */
+TN_API tn_status tn_session_update_tuning(tn_session *session, const char *path);
+
 /* An input or output as planned: concrete sizes, -1 where they depend on contents. Before a resize an input is as declared,
    of an output it is TN_STATE. */
 TN_API tn_status tn_session_input(const tn_session *session, size_t i, tn_value_info *info);
@@ -257,6 +270,8 @@ typedef struct tn_instruction_info {
     const char *node;   /* its name in the model */
     const char *op;     /* "Conv"; of nodes that are run as one "Conv+Relu" */
     const char *kernel; /* what runs it: "reference_any", "raster"; without work: "view", "virtual", "folded" */
+    const char *way;    /* of those that the kernel has: "winograd4"; "" where it has one only */
+    bool tuned;         /* that way was chosen by measuring */
     tn_dtype dtype;     /* of the first result */
     int rank;           /* likewise; -1 when not known */
     int64_t dims[TN_MAX_RANK];
@@ -313,6 +328,8 @@ typedef struct tn_session_info {
     tn_resize_status resize_status;
     const char *resize_error; /* why it failed, as tn_last_error said it; else "". Valid until the next resize or run */
     size_t n_plans;           /* plans kept, for the shapes seen last */
+    size_t n_tuned;           /* instructions whose way was chosen by measuring, now or before */
+    size_t n_measured;        /* choices that this session has measured itself */
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
 TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_instruction_info *info);

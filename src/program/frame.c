@@ -92,8 +92,10 @@ void frame_free(Frame *f) {
     for (size_t i = 0; f->children && i < f->program->instrs.len; i++)
         for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
             frame_free(f->children[i][k]);
-    for (size_t i = 0; f->steps && i < f->program->instrs.len; i++)
+    for (size_t i = 0; f->steps && i < f->program->instrs.len; i++) {
         if (f->steps[i].prepared.release) f->steps[i].prepared.release(&f->steps[i].prepared, a);
+        trials_free(f, &f->steps[i]);
+    }
     for (size_t i = 0; i < f->segments.len; i++) arena_free(&f->segments.data[i].arena);
     vec_free(a, &f->segments);
     vec_free(a, &f->owned);

@@ -72,8 +72,11 @@ typedef struct Step {
     bool folded;
     const KernelDesc *kernel;
     Prepared prepared;
-    uint32_t pack; /* bit i: operand i is handed over as a dense copy */
-    Made *made;    /* one a result; NULL: a kernel makes them */
+    int way;               /* of the kernel's; 0: it has one only, or chooses by itself */
+    int usual;             /* that it takes by itself; 0: it has one only */
+    struct Trials *trials; /* ways to be measured; NULL: none */
+    uint32_t pack;         /* bit i: operand i is handed over as a dense copy */
+    Made *made;            /* one a result; NULL: a kernel makes them */
     double flops;
     uint64_t began, nanoseconds; /* of the last run that was profiled; on the clock of monotonic_ns */
 } Step;
@@ -107,6 +110,11 @@ typedef struct Runner {
     int (*before)(void *user, size_t instr);
     int (*after)(void *user, size_t instr);
     void *user;
+    Tuning *tuning;        /* which ways kernels take; NULL: the usual ones */
+    bool tune;             /* what is planned now and it does not know is to be measured */
+    bool measuring;        /* it is being: results are of no use */
+    size_t round;          /* how often it has been */
+    size_t n_trials;       /* instructions that wait for it */
     const Growth *growths; /* while frames are planned */
     size_t n_growths;
     /* Memory for graph output i of the outermost program, whose shape is known now. */
@@ -160,6 +168,10 @@ tn_status frame_run(Frame *frame, const Tensor *inputs, const Tensor *captures);
 bool frame_shape_known(const Frame *frame, int32_t slot);
 /* Copies a tensor that has been made, as dense elements; also one that is virtual, while what it is made of lives. */
 tn_status frame_read(Frame *frame, int32_t slot, void *dst);
+/* Once it was run while measuring: instructions take the ways that were the fastest, which the tuning keeps; the usual ones
+   where not all were run. */
+tn_status frame_settle(Frame *frame);
+size_t frame_most_ways(const Frame *frame); /* of an instruction that waits for it */
 /* Gives back memory outside the arena: strings, results of unknown size. After the results were read. */
 void frame_finish(Frame *frame);
 

@@ -70,6 +70,17 @@ tn_status plan_moves(Planning *p, int32_t i, const Facts *x, bool *declined);
    says whether a root's memory may be another's. */
 void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
                bool (*is_free)(Frame *f, int32_t root, int32_t out, int32_t i));
+/* tune.c. Sets the way that the picked kernel takes, in the query and in the step, as the runner's tuning says; makes trials of
+   what is to be measured. */
+typedef struct Trials Trials;
+tn_status choose_way(Planning *p, int32_t i, KernelQuery *q, Step *step);
+void trials_free(Frame *f, Step *step);
+/* Operands that neither the step nor any trial reads. */
+uint32_t trials_replaced(const Step *step);
+/* While measuring, how the step is to be done this time; NULL: as it is. */
+struct Trial *trial_next(Frame *f, const Step *step, int32_t i);
+const Prepared *trial_prepared(const struct Trial *t, int *way);
+void trial_note(struct Trial *t, uint64_t nanoseconds);
 /* append.c. Whether the result lies behind the input that it begins with; then `m` is what is left to write there. */
 bool plan_append(Planning *p, int32_t out, Made *m);
 /* The same for a result that its kernel writes behind the value `past`. */

@@ -98,6 +98,9 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
         out[k] = f->t[s];
         wanted[k] = f->program->slots.data[s].last_use >= 0;
     }
+    int way = step->way;
+    struct Trial *trial = trial_next(f, step, i);
+    const Prepared *prepared = trial ? trial_prepared(trial, &way) : &step->prepared;
     Launch l = {.host = {host_run_graph, host_alloc, host_give, host_poll}, .f = f, .i = i};
     KernelCtx c = {.node = instr->node,
                    .n_in = (int)instr->n_in,
@@ -105,11 +108,14 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
                    .in = in,
                    .out = out,
                    .out_wanted = wanted,
+                   .way = way,
                    .context = f->runner->ctx,
                    .pool = f->runner->ctx->pool,
                    .scratch = scratch,
                    .host = &l.host};
-    TRY(step->kernel->launch(&c, &step->prepared));
+    uint64_t start = trial ? monotonic_ns() : 0;
+    TRY(step->kernel->launch(&c, prepared));
+    if (trial) trial_note(trial, monotonic_ns() - start);
     for (uint32_t k = 0; k < instr->n_out; k++)
         if (wanted[k] && !f->state[instr->out[k]].known) return fail(TN_INTERNAL, "the kernel made no result %u", k);
     return TN_OK;

@@ -279,12 +279,13 @@ static tn_status order_results(Planning *p, const Instr *instr, const KernelQuer
     return TN_OK;
 }
 
-static tn_status prepare_kernel(Planning *p, const KernelQuery *q, Step *step) {
+static tn_status prepare_kernel(Planning *p, int32_t i, KernelQuery *q, Step *step) {
     Context *ctx = p->f->runner->ctx;
     Prepared before = step->prepared;
     step->prepared = (Prepared){0};
+    tn_status status = choose_way(p, i, q, step);
     bool prepares = q->kernel->prepare && !p->f->runner->plan_only;
-    tn_status status = prepares ? q->kernel->prepare(q, ctx, &step->prepared) : TN_OK;
+    if (status == TN_OK && prepares) status = q->kernel->prepare(q, ctx, &step->prepared);
     if (before.release) before.release(&before, &ctx->allocator); /* now, so that what both share stays */
     return status;
 }
@@ -304,7 +305,7 @@ static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *s
         if (past >= 0 && (uint32_t)past < instr->n_in && instr->in[past] >= 0)
             plan_grown(p, instr->in[past], instr->out[k]);
     }
-    TRY(prepare_kernel(p, &q, step));
+    TRY(prepare_kernel(p, i, &q, step));
     step->kernel = kernel;
     step->action = STEP_KERNEL;
     step->pack = 0;
@@ -368,7 +369,7 @@ static tn_status plan_instr(Planning *p, int32_t i) {
         }
     }
     TRY(plan_kernel(p, instr, i, step, &x));
-    want_constants(p->f, instr, step->prepared.replaces);
+    want_constants(p->f, instr, trials_replaced(step));
     return TN_OK;
 }
 

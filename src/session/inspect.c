@@ -48,6 +48,13 @@ tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) 
 
 /* ---- the whole ----------------------------------------------------------------------------------------------- */
 
+static bool is_tuned(const Step *step) { return step->action == STEP_KERNEL && step->way > 0; }
+
+static const char *way_of(const Step *step) {
+    int way = step->way ? step->way : step->usual;
+    return step->action == STEP_KERNEL && way > 0 ? step->kernel->ways[way - 1].name : "";
+}
+
 static uint64_t weight_bytes(const tn_session *s) {
     uint64_t sum = 0;
     for (size_t i = 0; i < s->ir->tensors.len; i++) {
@@ -67,10 +74,12 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
                                                : s->current ? TN_RESIZE_DONE
                                                             : TN_RESIZE_NEEDED,
                               .resize_error = s->reason,
-                              .n_plans = s->n_plans};
+                              .n_plans = s->n_plans,
+                              .n_measured = s->runner.tuning ? tuning_measured(s->runner.tuning) : 0};
     if (!s->current) return TN_OK;
     FrameInfo f;
     TRY(frame_info(s->current, &f));
+    for (size_t i = 0; i < f.n_planned; i++) info->n_tuned += is_tuned(&s->current->steps[i]);
     info->n_planned = f.n_planned;
     info->planned = f.complete;
     info->n_segments = f.n_segments;
@@ -108,6 +117,8 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     *info = (tn_instruction_info){
         .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->label, .rank = -1};
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
+    info->way = planned ? way_of(&f->steps[i]) : "";
+    info->tuned = planned && is_tuned(&f->steps[i]);
     info->n_operands = instr->n_in;
     info->n_results = instr->n_out;
     if (!planned) return TN_OK;

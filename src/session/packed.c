@@ -191,8 +191,10 @@ static tn_status pack_saved(tn_session *s, tn_model *saved, const char *path) {
         places[i] = (tn_place){s->passes->setup.places[i].target, s->passes->setup.places[i].precision};
     const tn_pass_settings nothing = {.pipeline = "", .places = places, .n_places = n_places};
     TRY(tn_session_create(saved, &(tn_session_options){.passes = &nothing, .defer_plan = true}, &again));
+    again->runner.tuning = s->runner.tuning; /* lent */
     tn_status status = tn_session_resize(again, shapes, n);
     if (status == TN_OK) status = write_packed(saved, path);
+    again->runner.tuning = NULL;
     tn_session_release(again);
     return status;
 }

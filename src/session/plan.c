@@ -153,8 +153,12 @@ tn_status session_plan(tn_session *s) {
         return TN_OK;
     }
     if (s->n_plans == s->max_plans) plan_free(&s->plans[--s->n_plans]);
+    s->runner.tune = s->tunes;
     tn_status status = build(s, &plan);
     if (status == TN_OK) make_current(s, s->n_plans++, plan);
     else plan_free(&plan);
+    if (status == TN_OK && s->runner.n_trials > 0) status = session_tune(s);
+    s->runner.tune = false;
+    if (status != TN_OK) s->current = NULL;
     return status;
 }

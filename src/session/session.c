@@ -30,6 +30,7 @@ static tn_status init(tn_session *s, const tn_session_options *o) {
     arena_init(&s->arena, &s->ctx->allocator);
     TRY(run_passes(s, o));
     s->runner.plan_only = o->defer_packing;
+    TRY(session_open_tuning(s, o));
     s->max_plans = o->max_plans > 0 ? (size_t)o->max_plans : 8;
     s->n_out = graph_n_outputs(s->ir->main);
     s->plans = arena_array(&s->arena, Plan, s->max_plans);
@@ -94,6 +95,7 @@ void tn_session_release(tn_session *s) {
         arena_free(&s->arena);
         runner_free(&s->runner);
     }
+    tuning_free(s->runner.tuning);
     tn_pass_report_release(s->report);
     if (s->passes) pass_plan_free(s->passes);
     mem_free(&ctx->allocator, s->passes, sizeof *s->passes);

@@ -57,6 +57,11 @@ struct tn_session {
     uint32_t growing;       /* 0: none grows in place in this run; else which do, by a number that changes with them */
     uint32_t growth_serial; /* that number */
     State **by_input, **by_output; /* NULL: not bound */
+    bool tunes;                    /* what its plans lack is measured */
+    const char *tuning_file;       /* NULL: none */
+    void (*tuning)(void *user, size_t done, size_t of);
+    void *tuning_user;
+    size_t tuning_kept; /* measured choices that it has */
     const tn_run_options *options;
     atomic_bool busy; /* in a call that changes it */
 };
@@ -77,6 +82,13 @@ bool session_fits(const tn_session *s);
    other's values. */
 tn_status session_enter(tn_session *s);
 tn_status session_leave(tn_session *s, tn_status status);
+
+/* tuning.c. The runner's tuning, where the options want one. */
+tn_status session_open_tuning(tn_session *s, const tn_session_options *o);
+/* Measures what the current plan is to have measured. */
+tn_status session_tune(tn_session *s);
+/* Whatever was measured since goes to the file; a failure to the log. */
+void session_keep_tuning(tn_session *s);
 
 /* state.c. Bound inputs that are not given (NULL: none are) are what is remembered. */
 tn_status session_take_states(tn_session *s, const bool *given);

@@ -14,4 +14,7 @@ typedef struct CpuPeak {
 /* Measures them. `bytes` is how much memory is read, or read and written; 0: more than the caches hold. */
 tn_status cpu_peak(const Allocator *allocator, Pool *pool, size_t bytes, CpuPeak *out);
 
+/* What kernels' times depend on: the processor's name, and the level that they run at. */
+void cpu_describe(char *text, size_t size);
+
 #endif

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What this processor has. */
+#include "backends/cpu/cpu.h"
 #include "backends/cpu/isa_int.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const char *const level_names[] = {"baseline", "avx2", "avx512"};
 
@@ -67,4 +72,35 @@ const CpuCaches *cpu_caches(void) {
     atomic_store_explicit(&known, 1, memory_order_release);
     pthread_mutex_unlock(&lock);
     return &caches;
+}
+
+/* ---- its name ------------------------------------------------------------------------------------------------ */
+
+#if defined(__x86_64__)
+static void name_processor(char *text, size_t size) {
+    unsigned words[12] = {0}, a = 0, b, c, d;
+    char name[sizeof words + 1] = "";
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]))
+            return;
+    memcpy(name, words, sizeof words);
+    size_t n = strlen(name);
+    while (n > 0 && name[n - 1] == ' ') name[--n] = 0;
+    __get_cpuid(1, &a, &b, &c, &d);
+    snprintf(text, size, "%s (%x)", name, a & 0x0fff0ff0); /* family and model */
+}
+#else
+static void name_processor(char *text, size_t size) {
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
+    if (!file) return;
+    char line[32] = "";
+    if (fgets(line, sizeof line, file)) snprintf(text, size, "%.*s", (int)strcspn(line, "\n"), line);
+    fclose(file);
+}
+#endif
+
+void cpu_describe(char *text, size_t size) {
+    char name[80] = "unknown";
+    name_processor(name, sizeof name);
+    snprintf(text, size, "%s, %s", name, cpu_level_name(cpu_level()));
 }

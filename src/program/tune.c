@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of a kernel's ways an instruction takes: as a tuning says, or as is found while the whole program runs again and
+   again on data made up for that, each instruction in another of its ways each time. So each way is timed with caches as
+   they are in the program, and in turns with the others; a new one has to be clearly better than the usual one. */
+#include "program/program_int.h"
+
+enum { SAMPLES_FOR_ALL = 3 /* then those that are far behind are left out */ };
+static const double CLEARLY = 0.97, HOPELESS = 1.5;
+
+typedef struct Trial {
+    int way;
+    Prepared prepared;
+    uint32_t visits;
+    uint64_t least; /* nanoseconds, of all visits but the first, which brings memory in; UINT64_MAX: none */
+} Trial;
+
+/* What an instruction has to choose from. */
+struct Trials {
+    const KernelDesc *kernel;
+    Text work, declared; /* for tuning_keep */
+    int usual, n;
+    Trial trial[KERNEL_WAYS];
+};
+
+/* ---- making -------------------------------------------------------------------------------------------------- */
+
+void trials_free(Frame *f, Step *step) {
+    Trials *trials = step->trials;
+    const Allocator *a = &f->runner->ctx->allocator;
+    if (!trials) return;
+    for (int i = 0; i < trials->n; i++)
+        if (trials->trial[i].prepared.release) trials->trial[i].prepared.release(&trials->trial[i].prepared, a);
+    text_free(&trials->work);
+    text_free(&trials->declared);
+    mem_free(a, trials, sizeof *trials);
+    step->trials = NULL;
+    f->runner->n_trials--;
+}
+
+static tn_status fill(Context *ctx, KernelQuery *q, uint32_t ways, Trials *trials) {
+    tuning_describe(q, false, &trials->work);
+    if (!tuning_is_declared(q)) tuning_describe(q, true, &trials->declared);
+    TRY(trials->work.status);
+    TRY(trials->declared.status);
+    for (int w = 1; w <= KERNEL_WAYS; w++) {
+        if (!(ways & 1u << (w - 1))) continue;
+        Trial *t = &trials->trial[trials->n++];
+        *t = (Trial){.way = q->way = w, .least = UINT64_MAX};
+        if (q->kernel->prepare) TRY(q->kernel->prepare(q, ctx, &t->prepared));
+    }
+    return TN_OK;
+}
+
+static tn_status make_trials(Frame *f, KernelQuery *q, uint32_t ways, Step *step) {
+    Context *ctx = f->runner->ctx;
+    Trials *trials = step->trials = mem_alloc(&ctx->allocator, sizeof *trials, alignof(Trials));
+    if (!trials) return TN_OUT_OF_MEMORY;
+    f->runner->n_trials++;
+    *trials = (Trials){.kernel = q->kernel, .usual = step->usual};
+    text_init(&trials->work, &ctx->allocator);
+    text_init(&trials->declared, &ctx->allocator);
+    int way = q->way;
+    tn_status status = fill(ctx, q, ways, trials);
+    q->way = way;
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+uint32_t trials_replaced(const Step *step) {
+    uint32_t replaced = step->prepared.replaces;
+    for (int i = 0; step->trials && i < step->trials->n; i++) replaced &= step->trials->trial[i].prepared.replaces;
+    return replaced;
+}
+
+static const Trial *best_of(const Trials *trials) {
+    const Trial *best = &trials->trial[0];
+    for (int i = 1; i < trials->n; i++)
+        if (trials->trial[i].least < best->least) best = &trials->trial[i];
+    return best;
+}
+
+Trial *trial_next(Frame *f, const Step *step, int32_t i) {
+    Trials *trials = step->trials;
+    if (!trials || !f->runner->measuring) return NULL;
+    double bound = HOPELESS * (double)best_of(trials)->least;
+    for (size_t k = f->runner->round + (size_t)i;; k++) {
+        Trial *t = &trials->trial[k % (size_t)trials->n];
+        if (t->visits <= SAMPLES_FOR_ALL || (double)t->least <= bound) return t;
+    }
+}
+
+const Prepared *trial_prepared(const Trial *t, int *way) {
+    *way = t->way;
+    return &t->prepared;
+}
+
+void trial_note(Trial *t, uint64_t nanoseconds) {
+    if (t->visits++ > 0 && nanoseconds < t->least) t->least = nanoseconds;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------------------ */
+
+/* Keeps the choice where each way was tried. */
+static tn_status settle(Frame *f, Step *step) {
+    Trials *trials = step->trials;
+    Trial *usual = NULL, *best = (Trial *)best_of(trials);
+    for (int i = 0; i < trials->n; i++) {
+        if (trials->trial[i].least == UINT64_MAX) return TN_OK;
+        if (trials->trial[i].way == trials->usual) usual = &trials->trial[i];
+    }
+    if (usual && (double)best->least >= CLEARLY * (double)usual->least) best = usual;
+    double us = 1e-3 * (double)best->least, usual_us = usual ? 1e-3 * (double)usual->least : us;
+    TRY(tuning_keep(f->runner->tuning, trials->kernel, (Str){trials->work.s, trials->work.n},
+                    (Str){trials->declared.s, trials->declared.n}, best->way, us, usual_us));
+    Prepared before = step->prepared;
+    step->prepared = best->prepared;
+    step->way = best->way;
+    best->prepared = before;
+    return TN_OK;
+}
+
+/* Frames nest as bodies do. */
+tn_status frame_settle(Frame *f) {
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < f->program->instrs.len; i++) {
+        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
+            if (f->children[i][k] && frame_settle(f->children[i][k]) != TN_OK) status = TN_OUT_OF_MEMORY;
+        if (!f->steps[i].trials) continue;
+        if (settle(f, &f->steps[i]) != TN_OK) status = TN_OUT_OF_MEMORY;
+        trials_free(f, &f->steps[i]);
+    }
+    return status;
+}
+
+size_t frame_most_ways(const Frame *f) {
+    size_t most = 0;
+    for (size_t i = 0; i < f->program->instrs.len; i++) {
+        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++) {
+            size_t inner = f->children[i][k] ? frame_most_ways(f->children[i][k]) : 0;
+            most = inner > most ? inner : most;
+        }
+        size_t own = f->steps[i].trials ? (size_t)f->steps[i].trials->n : 0;
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+/* Of what has nothing to compute, or no size yet, there is nothing to measure. */
+static bool may_measure(const Planning *p, int32_t i, const KernelQuery *q) {
+    const Instr *instr = &p->f->program->instrs.data[i];
+    for (uint32_t k = 0; k < instr->n_out; k++)
+        if (!p->f->state[instr->out[k]].known || tensor_count(&q->out[k]) == 0) return false;
+    return p->f->runner->tune && !p->f->runner->plan_only;
+}
+
+tn_status choose_way(Planning *p, int32_t i, KernelQuery *q, Step *step) {
+    Runner *r = p->f->runner;
+    trials_free(p->f, step);
+    step->way = q->way = step->usual = 0;
+    uint32_t offered = q->kernel->offers ? q->kernel->offers(q, &step->usual) : 0, allowed;
+    if (!offered) step->usual = 0;
+    if (!offered || !r->tuning) return TN_OK;
+    TRY(tuning_allowed(r->tuning, q, offered, &allowed));
+    TRY(tuning_way(r->tuning, q, &step->way));
+    bool known = step->way && offered & 1u << (step->way - 1);
+    if (!known) step->way = allowed & 1u << (step->usual - 1) ? 0 : __builtin_ctz(allowed) + 1;
+    q->way = step->way;
+    bool several = allowed & (allowed - 1);
+    return !known && several && may_measure(p, i, q) ? make_trials(p->f, q, allowed, step) : TN_OK;
+}
