@@ -153,20 +153,43 @@ typedef struct Case {
     const char *what;
 } Case;
 
-/* By the kernel, into memory that lies like `y`. False: it does not match. Operands in `constants` are known beforehand. */
-static inline bool run_kernel(const Case *k, uint32_t constants, int threads, Tensor *y) {
-    const Tensor *known[OP_MAX_INPUTS];
+/* What is known of the node when it is planned: operands in `constants` with their bytes. */
+typedef struct Known {
+    KernelQuery q;
+    const Tensor *in[OP_MAX_INPUTS];
     Tensor bare[OP_MAX_INPUTS];
+} Known;
+
+static inline void plan_case(const Case *k, uint32_t constants, const Tensor *y, Known *known) {
     for (int i = 0; i < k->n_in; i++) {
-        known[i] = k->in[i];
+        known->in[i] = k->in[i];
         if (!k->in[i] || constants & 1u << i) continue;
-        bare[i] = *k->in[i];
-        bare[i].data = NULL;
-        known[i] = &bare[i];
+        known->bare[i] = *k->in[i];
+        known->bare[i].data = NULL;
+        known->in[i] = &known->bare[i];
     }
-    KernelQuery q = {
-        .node = k->model->main->first, .n_in = k->n_in, .n_out = 1, .in = known, .out = y, .kernel = k->kernel};
+    known->q = (KernelQuery){
+        .node = k->model->main->first, .n_in = k->n_in, .n_out = 1, .in = known->in, .out = y, .kernel = k->kernel};
+}
+
+/* Bit w: the kernel may take way w; bit 0: it may choose. */
+static inline uint32_t ways_of(const Case *k, uint32_t constants, const Tensor *y) {
+    Known known;
+    int usual = 0;
+    plan_case(k, constants, y, &known);
+    if (!k->kernel->match(&known.q)) return 0;
+    uint32_t offered = k->kernel->offers ? k->kernel->offers(&known.q, &usual) : 0;
+    assert_true(!offered || (usual > 0 && offered & 1u << (usual - 1)));
+    return 1 | offered << 1;
+}
+
+/* By the kernel in one of its ways, into memory that lies like `y`. False: it does not match. */
+static inline bool run_kernel(const Case *k, uint32_t constants, int threads, int way, Tensor *y) {
+    Known known;
+    plan_case(k, constants, y, &known);
+    KernelQuery q = known.q;
     if (!k->kernel->match(&q)) return false;
+    q.way = way;
     Arena scratch;
     Prepared prepared = {0};
     arena_init(&scratch, &ctx->allocator);
@@ -176,6 +199,7 @@ static inline bool run_kernel(const Case *k, uint32_t constants, int threads, Te
                    .n_out = 1,
                    .in = k->in,
                    .out = y,
+                   .way = way,
                    .context = ctx,
                    .pool = pools[threads],
                    .scratch = &scratch};
@@ -191,7 +215,10 @@ static inline bool run_kernel(const Case *k, uint32_t constants, int threads, Te
     return true;
 }
 
-static inline void assert_near(const Case *k, const float *got, const float *want, int64_t n, double tolerance) {
+static inline const char *way_name(const Case *k, int way) { return way ? k->kernel->ways[way - 1].name : "by itself"; }
+
+static inline void assert_near(const Case *k, int way, const float *got, const float *want, int64_t n,
+                               double tolerance) {
     double scale = 0, worst = 0;
     int64_t where = 0;
     for (int64_t i = 0; i < n; i++)
@@ -204,23 +231,47 @@ static inline void assert_near(const Case *k, const float *got, const float *wan
         if (isnan(error)) break;
     }
     if (!(worst <= tolerance * scale))
-        print_error("%s at level %s: element %lld of %lld is %g, not %g; the largest is %g\n", k->what,
-                    cpu_level_name(cpu_level()), (long long)where, (long long)n, (double)got[where],
+        print_error("%s at level %s, %s: element %lld of %lld is %g, not %g; the largest is %g\n", k->what,
+                    cpu_level_name(cpu_level()), way_name(k, way), (long long)where, (long long)n, (double)got[where],
                     (double)want[where], scale);
     assert_true(worst <= tolerance * scale);
 }
 
-static inline void assert_same(const Case *k, const float *first, const float *got, int64_t n, int threads) {
+static inline void assert_same(const Case *k, int way, const float *first, const float *got, int64_t n, int threads) {
     bool same = memcmp(first, got, (size_t)n * sizeof *got) == 0;
     if (!same)
-        print_error("%s at level %s: %d threads give another answer than one\n", k->what, cpu_level_name(cpu_level()),
-                    threads);
+        print_error("%s at level %s, %s: %d threads give another answer than one\n", k->what,
+                    cpu_level_name(cpu_level()), way_name(k, way), threads);
     assert_true(same);
 }
 
-/* At every level: near the reference, and the same bits for any number of threads and any way to lie. */
-static inline bool check_case(const Case *k, uint32_t constants, double tolerance) {
+static uint32_t tried; /* ways of the kernel, by all cases */
+
+/* One way at the level of now, on one thread and on several. False: the kernel does not match. */
+static inline bool check_way(const Case *k, uint32_t constants, int way, double tolerance, const Tensor *want) {
     static const int others[] = {2, 2, 2, 3, 3, 7};
+    int64_t n = tensor_count(want);
+    float *first = test_calloc((size_t)n + 1, sizeof *first), *got = test_calloc((size_t)n + 1, sizeof *got);
+    bool matched = true;
+    for (int i = 0; i < 2 && matched; i++) {
+        int threads = i == 0 ? 1 : others[pick(0, 5)];
+        Tensor y = empty_like(want, i == 0 ? LAST : (Lies)pick(0, N_LIES - 1));
+        matched = run_kernel(k, constants, threads, way, &y);
+        if (matched) {
+            gather(&y, i == 0 ? first : got);
+            assert_gaps_kept(&y);
+            if (i == 0) assert_near(k, way, first, tensor_bytes(want), n, tolerance);
+            else assert_same(k, way, first, got, n, threads);
+        }
+        tensor_release(&y);
+    }
+    test_free(first);
+    test_free(got);
+    return matched;
+}
+
+/* At every level and in every way: near the reference, and the same bits for any number of threads and any way to lie. */
+static inline bool check_case(const Case *k, uint32_t constants, double tolerance) {
     Tensor want;
     const Tensor *inputs[OP_MAX_INPUTS] = {NULL};
     Tensor aligned[OP_MAX_INPUTS] = {{0}}; /* unlike kernels, the reference reads elements where they belong */
@@ -235,27 +286,17 @@ static inline bool check_case(const Case *k, uint32_t constants, double toleranc
     }
     OK(eval_graph(ctx, k->model->main, inputs, &want));
     for (int i = 0; i < n_inputs; i++) tensor_release(&aligned[i]);
-    int64_t n = tensor_count(&want);
-    float *first = test_calloc((size_t)n + 1, sizeof *first), *got = test_calloc((size_t)n + 1, sizeof *got);
     CpuLevel before = cpu_level();
     for (CpuLevel level = CPU_BASELINE; level <= CPU_AVX512 && matched; level++) {
         if (cpu_level_set(level) != level) break;
-        for (int i = 0; i < 2 && matched; i++) {
-            int threads = i == 0 ? 1 : others[pick(0, 5)];
-            Tensor y = empty_like(&want, i == 0 ? LAST : (Lies)pick(0, N_LIES - 1));
-            matched = run_kernel(k, constants, threads, &y);
-            if (matched) {
-                gather(&y, i == 0 ? first : got);
-                assert_gaps_kept(&y);
-                if (i == 0) assert_near(k, first, tensor_bytes(&want), n, tolerance);
-                else assert_same(k, first, got, n, threads);
-            }
-            tensor_release(&y);
-        }
+        Tensor like = empty_like(&want, LAST);
+        uint32_t offered = ways_of(k, constants, &like);
+        tensor_release(&like);
+        matched = offered != 0;
+        for (int way = 0; way <= KERNEL_WAYS && matched; way++)
+            if (offered & 1u << way) tried |= 1u << way, matched = check_way(k, constants, way, tolerance, &want);
     }
     cpu_level_set(before);
-    test_free(first);
-    test_free(got);
     tensor_release(&want);
     return matched;
 }

@@ -330,6 +330,8 @@ static void assert_close(const Tensor *result, const Tensor *want, double scale,
 }
 
 /* Runs the first node of the text on these operands: `fixed` ones are constants of the model to the kernel. */
+static uint32_t tried; /* ways of the kernel */
+
 static void run_node(const char *text, Tensor *in, int n_in, uint32_t fixed, double scale) {
     Model *model = parse(text);
     const Node *node = model->main->first;
@@ -354,17 +356,25 @@ static void run_node(const char *text, Tensor *in, int n_in, uint32_t fixed, dou
     const KernelDesc *kernel;
     OK(kernel_pick(&q, TARGETS_ALL, &kernel));
     assert_ptr_equal(kernel, &kernel_cpu_matmul);
-    Prepared prepared = {0};
-    OK(kernel->prepare(&q, ctx, &prepared));
     KernelCtx c = {.node = node, .n_in = n_in, .n_out = 1, .in = ins, .out = &y, .context = ctx, .scratch = &scratch};
-    c.pool = pools[pick(0, N_POOLS - 1)];
-    for (int turn = 0; turn < 2; turn++) {
-        memset(y.buffer->data, 0xff, y.buffer->size);
-        OK(kernel->launch(&c, &prepared));
-        arena_reset(&scratch);
-        assert_close(&y, &want, scale, text);
+    int usual = 0;
+    uint32_t offered = kernel->offers(&q, &usual);
+    assert_true(!offered || (usual > 0 && offered & 1u << (usual - 1)));
+    for (int way = 0; way <= KERNEL_WAYS; way++) { /* 0: by itself */
+        if (way > 0 && !(offered & 1u << (way - 1))) continue;
+        tried |= 1u << way;
+        Prepared prepared = {0};
+        q.way = c.way = way;
+        OK(kernel->prepare(&q, ctx, &prepared));
+        c.pool = pools[pick(0, N_POOLS - 1)];
+        for (int turn = 0; turn < 2; turn++) {
+            memset(y.buffer->data, 0xff, y.buffer->size);
+            OK(kernel->launch(&c, &prepared));
+            arena_reset(&scratch);
+            assert_close(&y, &want, scale, text);
+        }
+        if (prepared.release) prepared.release(&prepared, &ctx->allocator);
     }
-    if (prepared.release) prepared.release(&prepared, &ctx->allocator);
     tensor_release(&want);
     tensor_release(&y);
     arena_free(&scratch);
@@ -411,6 +421,7 @@ static void run_matmul(void) {
 static void test_matmul(void **state) {
     (void)state;
     each_level(run_matmul);
+    for (int way = 1; kernel_cpu_matmul.ways[way - 1].name; way++) assert_true(tried & 1u << way);
 }
 
 static void run_gemm(void) {

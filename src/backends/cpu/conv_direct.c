@@ -338,8 +338,8 @@ static void find_point_distance(Direct *d) {
 static void share(Direct *d, int64_t n, int threads) {
     const ConvGeom *g = d->run->g;
     int64_t others = g->batch * g->group * n;
-    int64_t tiles = d->rows * d->tiles;
-    d->blocks = (tiles + BLOCK_TILES - 1) / BLOCK_TILES;
+    int64_t tiles = d->rows * d->tiles, together = d->run->together ? d->run->together : BLOCK_TILES;
+    d->blocks = (tiles + together - 1) / together;
     d->panel_blocks = 1;
     if (threads <= 1 || others >= 2 * threads) return;
     if (tiles * others >= (int64_t)threads * TILES_FOR_THREADS) {

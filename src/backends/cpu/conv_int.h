@@ -111,6 +111,9 @@ typedef struct ConvRunArgs {
     /* Which tap of the weights each tap is, and how many the weights have; NULL: they are the same. */
     const int32_t *taps;
     int64_t n_taps;
+    /* Tiles, or blocks of Winograd's algorithm, that go through the weights together, about; 0: as many as usual. No answer
+       depends on it. */
+    int64_t together;
     ConvEpilogue after;
 } ConvRunArgs;
 /* What follows the sums, as far as registers can hold it; the rest is the body's. lo and hi are the op's own clip. */
@@ -122,15 +125,22 @@ void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end
 /* n of them with the same weights, at once. */
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *runs, int64_t n, const float *panels);
 
-/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels, or 0 where it is not to be had or does not pay. !*finite: some sum is
-   no number that the algorithm can give, so all has to be done directly. The weights for that can be had from those that are
-   packed (`keeps`), unless some are not finite themselves. */
-int winograd_out(const ConvGeom *g);
-int64_t winograd_floats(const ConvGeom *g, int out);
-void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst);
-bool winograd_keeps_weights(const ConvGeom *g, int out, const float *packed);
-void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst); /* as conv_pack does */
-tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite);
+/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels. Weights lie in panels as wide as those of others, or (narrow) half of
+   that, with which few blocks make higher tiles. */
+typedef struct WinogradForm {
+    int out; /* 0: not this algorithm */
+    bool narrow;
+} WinogradForm;
+/* Where it is to be had; the form that pays most, which may be none. */
+bool winograd_takes(const ConvGeom *g, WinogradForm form);
+WinogradForm winograd_form(const ConvGeom *g);
+int64_t winograd_floats(const ConvGeom *g, WinogradForm form);
+void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst);
+/* !*finite: some sum is no number that the algorithm can give, so all has to be done directly. The weights for that can be had
+   from those that are packed (`keeps`), unless some are not finite themselves. */
+tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form, const float *weights, bool *finite);
+bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *packed);
+void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, float *dst); /* as conv_pack does */
 
 /* Groups of one channel, or of a few that become as many; see depthwise_int.h. */
 bool depthwise_takes(const ConvGeom *g);

@@ -9,8 +9,10 @@
 #include <math.h>
 
 enum {
-    GROUP = 49,      /* blocks that share one pass over the weights */
+    GROUP = 49,      /* blocks that share one pass over the weights, which come from far away */
+    NEAR_GROUP = 24, /* where they stay in the second cache: with the blocks' data */
     APART = 16,      /* floats between points, so that they do not fall on the same lines of the cache */
+    FEW = 24,        /* blocks, of which narrow panels make better tiles */
     MOST_SLOTS = 64, /* threads that work at the same time */
     WEIGHT_COST = 20 /* multiplications that take as long as a weight's way from memory */
 };
@@ -37,23 +39,37 @@ typedef struct Winograd {
 
 /* ---- choosing ------------------------------------------------------------------------------------------------ */
 
-static double cost_of(const ConvGeom *g, int out, double in_ops, double out_ops) {
+static double blocks_of(const ConvGeom *g, int out) {
     double blocks = (double)g->batch;
     for (int d = 0; d < 2; d++) blocks *= (double)((g->out[d] + out - 1) / out);
+    return blocks;
+}
+
+static double cost_of(const ConvGeom *g, int out, double in_ops, double out_ops) {
+    double blocks = blocks_of(g, out);
     double c = (double)g->c, m = (double)g->m, points = (out + 2) * (out + 2);
     double passes = blocks > WEIGHT_COST ? blocks : WEIGHT_COST;
     return passes * points * c * m + blocks * (in_ops * c + out_ops * m);
 }
 
-int winograd_out(const ConvGeom *g) {
-    if (g->win.rank != 2 || g->group != 1 || g->c < 8 || g->m < 8) return 0;
+/* Half of a panel is to be whole vectors, more than one: with one, sums wait for each other. */
+bool winograd_takes(const ConvGeom *g, WinogradForm form) {
+    if (g->win.rank != 2 || g->group != 1 || g->c < 8 || g->m < 8) return false;
     for (int d = 0; d < 2; d++)
-        if (g->win.kernel[d] != 3 || g->win.stride[d] != 1 || g->win.dilation[d] != 1) return 0;
+        if (g->win.kernel[d] != 3 || g->win.stride[d] != 1 || g->win.dilation[d] != 1) return false;
+    const ConvTable *tiles = ISA_PICK(conv_table);
+    return !form.narrow || (tiles->most_vectors >= 4 && g->m > tiles->vector * 2);
+}
+
+WinogradForm winograd_form(const ConvGeom *g) {
+    if (!winograd_takes(g, (WinogradForm){0})) return (WinogradForm){0};
     double pixels = (double)g->batch * (double)g->out_px;
     double direct = 9 * (double)g->c * (double)g->m * (pixels > WEIGHT_COST ? pixels : WEIGHT_COST);
     double four = cost_of(g, 4, 260, 240), two = cost_of(g, 2, 90, 70);
-    if (direct <= four && direct <= two) return 0;
-    return four <= two ? 4 : 2;
+    if (direct <= four && direct <= two) return (WinogradForm){0};
+    WinogradForm form = {.out = four <= two ? 4 : 2, .narrow = true};
+    form.narrow = blocks_of(g, form.out) <= FEW && winograd_takes(g, form);
+    return form;
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
@@ -67,17 +83,25 @@ static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {
 static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, -6 * S4),
                                 AT(2 * S, 24 * S4), AT(-2 * S, 24 * S4), {0, 0, 1}};
 
-static void winograd_panels(const ConvGeom *g, int out, ConvPanels *p) { conv_panels(g, (out + 2) * (out + 2), p); }
+static void winograd_panels(const ConvGeom *g, WinogradForm form, ConvPanels *p) {
+    int64_t vector = ISA_PICK(conv_table)->vector, points = (form.out + 2) * (form.out + 2);
+    conv_panels(g, points, p);
+    if (!form.narrow) return;
+    p->full /= 2;
+    p->n = (g->m + p->full - 1) / p->full;
+    p->last = (g->m - (p->n - 1) * p->full + vector - 1) / vector * vector;
+    p->floats = p->group = ((p->n - 1) * p->full + p->last) * p->k;
+}
 
 /* Behind the panels stands whether some weight is not finite. */
-int64_t winograd_floats(const ConvGeom *g, int out) {
+int64_t winograd_floats(const ConvGeom *g, WinogradForm form) {
     ConvPanels p;
-    winograd_panels(g, out, &p);
+    winograd_panels(g, form, &p);
     return p.floats + 16;
 }
 
-bool winograd_keeps_weights(const ConvGeom *g, int out, const float *packed) {
-    return packed[winograd_floats(g, out) - 16] == 0;
+bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *packed) {
+    return packed[winograd_floats(g, form) - 16] == 0;
 }
 
 enum { WIDEST = 64 };
@@ -107,12 +131,13 @@ static void transform(const Tensor *w, int out, int64_t m, int64_t c, int64_t n,
                                                          g[l][2] * half[i][2][j]);
 }
 
-void winograd_pack(const ConvGeom *g, int out, const Tensor *w, float *dst) {
+void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst) {
     ConvPanels p;
-    winograd_panels(g, out, &p);
+    winograd_panels(g, form, &p);
     for (int64_t panel = 0; panel < p.n; panel++) {
         int64_t m = panel * p.full, width = panel_width(&p, panel), n = min_i64(width, g->m - m);
-        for (int64_t c = 0; c < g->c; c++) transform(w, out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
+        for (int64_t c = 0; c < g->c; c++)
+            transform(w, form.out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
     }
     float odd = 0;
     for (int64_t i = 0; i < p.floats; i++) odd += dst[i] * 0;
@@ -134,17 +159,20 @@ static float weight_of(const float *values, const int64_t *at, int t, const doub
     return fabs(sum) > 4e-7 * size ? (float)sum : 0;
 }
 
-void winograd_unpack(const ConvGeom *g, int out, const float *packed, float *dst) {
-    const double(*h)[4] = out == 2 ? h2 : h4;
-    const int size = out + 2, point[4] = {0, 1, 2, size - 1};
+void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, float *dst) {
+    const double(*h)[4] = form.out == 2 ? h2 : h4;
+    const int size = form.out + 2, point[4] = {0, 1, 2, size - 1};
     ConvPanels from, to;
-    winograd_panels(g, out, &from);
+    winograd_panels(g, form, &from);
     conv_panels(g, 9, &to);
-    for (int64_t panel = 0; panel < to.n; panel++) {
-        int64_t m = panel * to.full, n = g->c * panel_width(&to, panel), at[16];
+    for (int64_t panel = 0; panel < from.n; panel++) {
+        int64_t m = panel * from.full, width = panel_width(&from, panel), n = g->c * width, at[16];
+        int64_t panel_to = m / to.full, row = panel_width(&to, panel_to);
+        float *first = dst + panel_to * to.full * to.k + m % to.full;
         for (int k = 0; k < 16; k++) at[k] = (point[k / 4] * size + point[k % 4]) * n;
         for (int t = 0; t < 9; t++)
-            for (int64_t i = 0; i < n; i++) dst[m * to.k + t * n + i] = weight_of(packed + m * from.k + i, at, t, h);
+            for (int64_t i = 0; i < n; i++)
+                first[(t * g->c + i / width) * row + i % width] = weight_of(packed + m * from.k + i, at, t, h);
     }
 }
 
@@ -305,7 +333,9 @@ static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
 }
 
 static void find_groups(Winograd *w, int64_t threads) {
-    w->groups = (w->blocks + GROUP - 1) / GROUP;
+    bool near = w->panels.floats * (int64_t)sizeof(float) <= cpu_caches()->l2;
+    int64_t together = w->run->together ? w->run->together : near ? NEAR_GROUP : GROUP;
+    w->groups = (w->blocks + together - 1) / together;
     w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
     bool even = w->panels.n >= 4 * threads || (w->panels.n % threads == 0 && w->panels.last == w->panels.full);
     w->parts = even ? 1 : min_i64(w->blocks, threads);
@@ -314,8 +344,9 @@ static void find_groups(Winograd *w, int64_t threads) {
     w->most = (w->blocks + w->groups - 1) / w->groups;
 }
 
-tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const float *weights, bool *finite) {
+tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form, const float *weights, bool *finite) {
     const ConvGeom *g = run->g;
+    const int out = form.out;
     Winograd *w = arena_new(c->scratch, Winograd);
     if (!w) return TN_OUT_OF_MEMORY;
     *w = (Winograd){.run = run, .table = ISA_PICK(winograd_table), .tiles = ISA_PICK(conv_table), .weights = weights};
@@ -323,7 +354,7 @@ tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, int out, const flo
     w->high = (g->out[0] + out - 1) / out;
     w->wide = (g->out[1] + out - 1) / out;
     w->blocks = g->batch * w->high * w->wide;
-    winograd_panels(g, out, &w->panels);
+    winograd_panels(g, form, &w->panels);
     int64_t threads = min_i64(pool_threads(c->pool), MOST_SLOTS);
     find_groups(w, threads);
     TRY(make_room(c, w, threads));

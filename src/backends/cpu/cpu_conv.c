@@ -51,26 +51,99 @@ static bool matches(const KernelQuery *q) {
 /* ---- preparing ----------------------------------------------------------------------------------------------- */
 
 /* The ways to run one. What is packed decides: weights stay as they are when sizes change. */
-typedef enum Way { WAY_DIRECT, WAY_DEPTHWISE, WAY_WINOGRAD2, WAY_WINOGRAD4, N_WAYS } Way;
+typedef enum Way {
+    WAY_DIRECT,
+    WAY_DEPTHWISE,
+    WAY_WINOGRAD2,
+    WAY_WINOGRAD4,
+    WAY_WINOGRAD2_NARROW,
+    WAY_WINOGRAD4_NARROW,
+    N_WAYS
+} Way;
+static const char *const formats[N_WAYS] = {"conv_panels",    "conv_depthwise",   "conv_winograd2",
+                                            "conv_winograd4", "conv_winograd2_n", "conv_winograd4_n"};
+
+static WinogradForm form_of(Way way) {
+    static const WinogradForm forms[N_WAYS] = {
+        [WAY_WINOGRAD2] = {2, false},
+        [WAY_WINOGRAD4] = {4, false},
+        [WAY_WINOGRAD2_NARROW] = {2, true},
+        [WAY_WINOGRAD4_NARROW] = {4, true},
+    };
+    return forms[way];
+}
 
 static Way way_of(const ConvGeom *g, bool constant) {
     if (depthwise_takes(g)) return WAY_DEPTHWISE;
-    int out = constant ? winograd_out(g) : 0;
-    return out == 4 ? WAY_WINOGRAD4 : out == 2 ? WAY_WINOGRAD2 : WAY_DIRECT;
+    WinogradForm form = constant ? winograd_form(g) : (WinogradForm){0};
+    if (!form.out) return WAY_DIRECT;
+    if (form.narrow) return form.out == 4 ? WAY_WINOGRAD4_NARROW : WAY_WINOGRAD2_NARROW;
+    return form.out == 4 ? WAY_WINOGRAD4 : WAY_WINOGRAD2;
 }
-
-static int winograd_blocks(Way way) { return way == WAY_WINOGRAD4 ? 4 : way == WAY_WINOGRAD2 ? 2 : 0; }
-
-static const char *const formats[N_WAYS] = {"conv_panels", "conv_depthwise", "conv_winograd2", "conv_winograd4"};
 
 static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
     ConvPanels p;
     conv_panels(g, g->taps, &p);
     int64_t floats = way == WAY_DIRECT      ? p.floats
                      : way == WAY_DEPTHWISE ? depthwise_floats(g)
-                                            : winograd_floats(g, winograd_blocks(way));
+                                            : winograd_floats(g, form_of(way));
     return checked_bytes(TN_F32, floats, bytes);
 }
+
+/* ---- choosing ------------------------------------------------------------------------------------------------ */
+
+/* What a session chooses from by measuring: the ways above, with fewer or more tiles or blocks going through the weights
+   together, where there are so many. */
+static const struct {
+    Way way;
+    int64_t together, least;
+} choices[] = {
+    {WAY_DIRECT, 0, 0},           {WAY_DEPTHWISE, 0, 0},        {WAY_WINOGRAD2, 0, 0},    {WAY_WINOGRAD4, 0, 0},
+    {WAY_WINOGRAD2_NARROW, 0, 0}, {WAY_WINOGRAD4_NARROW, 0, 0}, {WAY_DIRECT, 12, 20},     {WAY_DIRECT, 160, 60},
+    {WAY_WINOGRAD2, 20, 30},      {WAY_WINOGRAD4, 20, 30},      {WAY_WINOGRAD2, 200, 60}, {WAY_WINOGRAD4, 200, 60},
+};
+static const KernelWay ways[] = {
+    {"direct", "conv_panels"},
+    {"depthwise", "conv_depthwise"},
+    {"winograd2", "conv_winograd2"},
+    {"winograd4", "conv_winograd4"},
+    {"winograd2-narrow", "conv_winograd2_n"},
+    {"winograd4-narrow", "conv_winograd4_n"},
+    {"direct-small", "conv_panels"},
+    {"direct-large", "conv_panels"},
+    {"winograd2-small", "conv_winograd2"},
+    {"winograd4-small", "conv_winograd4"},
+    {"winograd2-large", "conv_winograd2"},
+    {"winograd4-large", "conv_winograd4"},
+    {NULL, NULL},
+};
+enum { N_CHOICES = sizeof choices / sizeof *choices };
+
+static bool has_so_many(const ConvGeom *g, Way way, int64_t least) {
+    int64_t out = form_of(way).out, pixels = out ? out * out : ISA_PICK(conv_table)->rows[1];
+    return g->batch * g->out_px >= least * pixels;
+}
+
+static uint32_t offers(const KernelQuery *q, int *usual) {
+    Heavy h;
+    ConvGeom g;
+    uint32_t offered = 0;
+    heavy_open(q->node, is_conv, &h);
+    const Tensor *x = conv_operand(&h, q->in, 0), *w = conv_operand(&h, q->in, 1);
+    conv_geom(h.node, x, w, &q->out[0], &g);
+    bool constant = w->data && tensor_is_dense(w);
+    *usual = (int)way_of(&g, constant) + 1; /* they stand first, in their order */
+    for (int i = 0; i < N_CHOICES; i++) {
+        Way way = choices[i].way;
+        bool fits = way == WAY_DIRECT      ? true
+                    : way == WAY_DEPTHWISE ? depthwise_takes(&g)
+                                           : constant && winograd_takes(&g, form_of(way));
+        if (fits && has_so_many(&g, way, choices[i].least)) offered |= 1u << i;
+    }
+    return offered;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------------------- */
 
 typedef struct PackRequest {
     const ConvGeom *g;
@@ -85,14 +158,14 @@ static tn_status pack(void *arg, void *dst) {
     conv_panels(r->g, r->g->taps, &p);
     if (r->way == WAY_DEPTHWISE) depthwise_pack(r->g, r->w, dst);
     else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, false, dst, r->pool);
-    else winograd_pack(r->g, winograd_blocks(r->way), r->w, dst);
+    else winograd_pack(r->g, form_of(r->way), r->w, dst);
     return TN_OK;
 }
 
 /* Of dense weights: then sizes say how they lie. */
-static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, ConvPrepared *p) {
+static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, int way, ConvPrepared *p) {
     size_t bytes;
-    p->way = way_of(g, true);
+    p->way = way ? choices[way - 1].way : way_of(g, true);
     TRY(packed_bytes(g, p->way, &bytes));
     PackKey key = {.source = tensor_bytes(w),
                    .format = formats[p->way],
@@ -105,9 +178,9 @@ static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepa
     const Tensor *x = conv_operand(&p->heavy, q->in, 0), *w = conv_operand(&p->heavy, q->in, 1);
     ConvGeom g;
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
-    TRY(prepare_weights(context, &g, w, p));
-    int out = winograd_blocks((Way)p->way);
-    p->wants_weights = out && !winograd_keeps_weights(&g, out, p->packed->data);
+    TRY(prepare_weights(context, &g, w, q->way, p));
+    WinogradForm form = form_of((Way)p->way);
+    p->wants_weights = form.out && !winograd_keeps_weights(&g, form, p->packed->data);
     return TN_OK;
 }
 
@@ -125,17 +198,17 @@ static tn_status scratch_weights(KernelCtx *c, const ConvGeom *g, Way way, float
 }
 
 /* Where blocks of Winograd's algorithm meet an infinity or NaN. */
-static tn_status run_again(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run, int out) {
+static tn_status run_again(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run, WinogradForm form) {
     float *weights;
     TRY(scratch_weights(c, run->g, WAY_DIRECT, &weights));
     if (p->wants_weights)
         TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), WAY_DIRECT, c->pool}, weights));
-    else winograd_unpack(run->g, out, p->packed->data, weights);
+    else winograd_unpack(run->g, form, p->packed->data, weights);
     return conv_direct(c, run, 1, weights);
 }
 
 static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
-    Way way = p->packed ? (Way)p->way : way_of(run->g, false);
+    Way way = p->packed ? (Way)p->way : c->way ? choices[c->way - 1].way : way_of(run->g, false);
     const float *weights = p->packed ? p->packed->data : NULL;
     if (!weights) {
         float *made;
@@ -146,8 +219,8 @@ static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs 
     if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
     if (way == WAY_DIRECT) return conv_direct(c, run, 1, weights);
     bool finite;
-    TRY(conv_winograd(c, run, winograd_blocks(way), weights, &finite));
-    return finite ? TN_OK : run_again(c, p, run, winograd_blocks(way));
+    TRY(conv_winograd(c, run, form_of(way), weights, &finite));
+    return finite ? TN_OK : run_again(c, p, run, form_of(way));
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
@@ -156,7 +229,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     ConvGeom g;
     BodyMap map;
     float lo, hi;
-    ConvRunArgs run = {.g = &g};
+    ConvRunArgs run = {.g = &g, .together = c->way ? choices[c->way - 1].together : 0};
     if (tensor_count(y) == 0) return TN_OK;
     conv_geom(p->heavy.node, x, w, y, &g);
     TRY(conv_input(c, x, &g, g.c * g.group <= 8 && g.taps > 1, &run.x));
@@ -176,6 +249,8 @@ const KernelDesc kernel_cpu_conv = {
     .fuses = fuses,
     .order = order_channels_last,
     .strided = strided_all,
+    .ways = ways,
+    .offers = offers,
     .pack_format = "conv",
     .prepare = prepare,
     .gaps = true,

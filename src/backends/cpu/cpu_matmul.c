@@ -122,6 +122,21 @@ static tn_status find_places(const Product *p, const int64_t *step, Arena *scrat
     return TN_OK;
 }
 
+/* ---- ways ---------------------------------------------------------------------------------------------------- */
+
+/* Where the right operand is read: packed once as a constant, or as GemmWhere has it. */
+enum { WAY_PACKED = 1, WAY_DIRECT, WAY_EACH, WAY_FIRST };
+static const KernelWay ways[] = {
+    {"packed", "gemm_b"}, {"direct", NULL}, {"packed-by-block", NULL}, {"packed-first", NULL}, {NULL, NULL}};
+
+static GemmWhere where_of(int way) {
+    return way == WAY_DIRECT ? GEMM_DIRECT : way == WAY_EACH ? GEMM_EACH : way == WAY_FIRST ? GEMM_PACKED : GEMM_USUAL;
+}
+
+static int way_of(GemmWhere where) {
+    return where == GEMM_DIRECT ? WAY_DIRECT : where == GEMM_EACH ? WAY_EACH : WAY_FIRST;
+}
+
 /* ---- constants ----------------------------------------------------------------------------------------------- */
 
 /* What is made of a node. */
@@ -172,15 +187,20 @@ static tn_status pack_matrices(void *arg, void *dst) {
     return TN_OK;
 }
 
+static bool may_pack(const Heavy *h, const Tensor *t) {
+    if (h->in[1] < 0 || !t->data || tensor_count(t) == 0) return false;
+    Stack b = stack_of(h->node, true, t);
+    if (b.dims[b.rank - 1] == 1) return false; /* one column is read as it is */
+    return n_matrices(&b) == 1 ||
+           (tensor_is_dense(t) && !asks(h->node, "transBatchB")); /* else more than a key tells */
+}
+
 static tn_status pack_right(const KernelQuery *q, Context *context, Made *made) {
-    const Node *node = made->heavy.node;
     const Tensor *t = operand(&made->heavy, q->in, q->n_in, 1);
-    if (made->heavy.in[1] < 0 || !t->data || tensor_count(t) == 0) return TN_OK;
-    Packing packing = {stack_of(node, true, t), tensor_bytes(t)};
+    if (q->way > WAY_PACKED || !may_pack(&made->heavy, t)) return TN_OK;
+    Packing packing = {stack_of(made->heavy.node, true, t), tensor_bytes(t)};
     const Stack *b = &packing.b;
     int64_t n = n_matrices(b), k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
-    if (cols == 1) return TN_OK;                                                   /* one column is read as it is */
-    if (n > 1 && (!tensor_is_dense(t) || asks(node, "transBatchB"))) return TN_OK; /* more than a key tells */
     made->nr = gemm_nr();
     PackKey key = {packing.bytes,
                    "gemm_b",
@@ -358,6 +378,25 @@ static bool matches(const KernelQuery *q) {
     return b->rank < 2 || y->dims[y->rank - 1] <= 1 || y->strides[y->rank - 1] == 1;
 }
 
+static uint32_t offers(const KernelQuery *q, int *usual) {
+    static const int64_t some = 0;
+    Heavy h;
+    heavy_open(q->node, is_product, &h);
+    const Tensor *a = operand(&h, q->in, q->n_in, 0), *b = operand(&h, q->in, q->n_in, 1), *y = &q->out[0];
+    Product p = product_of(h.node, a, b, y, y);
+    join_rows(&p);
+    GemmArgs g = {.m = p.m, .n = p.n, .k = p.k, .batch = n_products(&p), .tail = GEMM_PLAIN};
+    g.a_row = p.row[OF_A], g.a_col = p.col[OF_A], g.b_row = p.row[OF_B], g.b_col = p.col[OF_B];
+    for (int d = 0; d < p.depth; d++)
+        if (p.dims[d] > 1 && p.step[OF_B][d] != 0) g.b_at = &some;
+    bool vector = gemm_is_vector(&g), direct = vector || gemm_may_be_direct(&g);
+    if (p.k == 0) return 0;
+    *usual = may_pack(&h, b) ? WAY_PACKED : way_of(gemm_usual(&g));
+    if (*usual == WAY_PACKED) return 1u << (WAY_PACKED - 1) | (uint32_t)direct << (WAY_DIRECT - 1);
+    if (vector) return 0;
+    return (uint32_t)direct << (WAY_DIRECT - 1) | 1u << (WAY_EACH - 1) | (uint32_t)!g.b_at << (WAY_FIRST - 1);
+}
+
 static void release(Prepared *prepared, const Allocator *allocator) {
     Made *made = prepared->data;
     packed_put(made->packed);
@@ -411,6 +450,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     int n_stacked = p.depth;
     join_rows(&p);
     GemmArgs g = {.m = p.m, .n = p.n, .k = p.k, .tail = GEMM_PLAIN, .pool = c->pool, .scratch = c->scratch};
+    g.where = where_of(c->way);
     g.batch = n_products(&p);
     g.a = first_of(ta, y), g.a_row = p.row[OF_A], g.a_col = p.col[OF_A];
     g.b = first_of(tb, y), g.b_row = p.row[OF_B], g.b_col = p.col[OF_B];
@@ -437,6 +477,8 @@ const KernelDesc kernel_cpu_matmul = {
     .match = matches,
     .fuses = fuses,
     .strided = strided_all,
+    .ways = ways,
+    .offers = offers,
     .pack_format = "gemm_b",
     .prepare = prepare,
     .launch = launch,

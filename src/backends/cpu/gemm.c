@@ -38,12 +38,6 @@ void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stri
 
 /* ---- what is to be done -------------------------------------------------------------------------------------- */
 
-typedef enum WhereB {
-    B_PACKED, /* by the caller, or here before all parts */
-    B_DIRECT, /* where it lies, but for a last panel that does not end with a vector */
-    B_EACH    /* packed by each block of A's rows, a panel's block at a time */
-} WhereB;
-
 /* Scratch of one thread at a time. */
 typedef struct Slot {
     atomic_flag taken;
@@ -53,7 +47,7 @@ typedef struct Slot {
 typedef struct Work {
     const GemmArgs *g;
     const GemmTable *t;
-    WhereB where;
+    GemmWhere where;
     const float *packed;
     int64_t panels;
     int64_t k_blocks;
@@ -106,8 +100,8 @@ static const float *find_panel(const Work *w, const Part *part, float *room, int
     const GemmArgs *g = w->g;
     int64_t nr = w->t->nr, offset = at(g->b_at, part->product);
     *row = width_of(w->t, g->n, panel);
-    if (w->where == B_PACKED) return w->packed + (g->packed ? offset : 0) + panel * g->k * nr + k0 * *row;
-    if (w->where == B_DIRECT && (panel + 1 < w->panels || g->n % w->t->vector == 0)) {
+    if (w->where == GEMM_PACKED) return w->packed + (g->packed ? offset : 0) + panel * g->k * nr + k0 * *row;
+    if (w->where == GEMM_DIRECT && (panel + 1 < w->panels || g->n % w->t->vector == 0)) {
         *row = g->b_row;
         return g->b + offset + k0 * g->b_row + panel * nr;
     }
@@ -143,7 +137,7 @@ static void run_group(const Work *w, const Part *part, const Slot *slot, int64_t
             p.cols = (int)min_i64(g->n - col, nr);
             p.tail = last ? &tail : NULL;
             bool more = j + 1 < end;
-            if (w->where == B_PACKED && (more || !last))
+            if (w->where == GEMM_PACKED && (more || !last))
                 p.next = find_panel(w, part, NULL, more ? j + 1 : first, more ? k0 : k0 + k, 0, &next_row);
             w->t->panel(&p);
             if (last && g->finish) g->finish(g->arg, part->product, row, col, p.c, g->c_row, rows, p.cols);
@@ -204,7 +198,7 @@ static double time_of(const Work *w, int64_t parts_m, int64_t parts_n, int threa
     int64_t tiles = (g->m + w->t->mr - 1) / w->t->mr;
     double rows = (double)((tiles + parts_m - 1) / parts_m * w->t->mr);
     double cols = (double)((w->panels + parts_n - 1) / parts_n * w->t->nr);
-    double reads = rows + (w->where == B_EACH ? 3 : 1) * cols;
+    double reads = rows + (w->where == GEMM_EACH ? 3 : 1) * cols;
     double one = (2 * rows * cols * NS_PER_FLOP + 4 * reads * NS_PER_BYTE) * (double)g->k;
     double rounds = (double)((parts_m * parts_n * g->batch + threads - 1) / threads);
     return one * (rounds + 0.3) + NS_PER_PART * rounds;
@@ -259,7 +253,7 @@ static tn_status pack_first(Work *w) {
 static tn_status make_slots(Work *w) {
     const GemmArgs *g = w->g;
     int64_t block = g->k / w->k_blocks + 1, a = w->packs_a ? most_rows(w) * block : 0;
-    bool packs_b = w->where == B_EACH || (w->where == B_DIRECT && g->n % w->t->vector);
+    bool packs_b = w->where == GEMM_EACH || (w->where == GEMM_DIRECT && g->n % w->t->vector);
     int64_t b = packs_b ? block * w->t->nr : 0;
     if (a + b == 0) return TN_OK;
     w->n_slots = pool_threads(g->pool);
@@ -277,26 +271,37 @@ static tn_status make_slots(Work *w) {
 
 static bool is_askew(const float *p) { return (uintptr_t)p % sizeof *p != 0; }
 
+bool gemm_may_be_direct(const GemmArgs *g) { return g->b_col == 1 && !is_askew(g->b); }
+
 /* One matrix for many blocks of rows is packed once; what is used by one or two is not worth going to memory and back. */
-static WhereB where_is_b(const Work *w) {
+static GemmWhere where_is_b(const Work *w) {
     const GemmArgs *g = w->g;
-    if (g->packed || g->k == 0) return B_PACKED;
+    if (g->packed || g->k == 0) return GEMM_PACKED;
+    if (g->where == GEMM_EACH || (g->where == GEMM_PACKED && !g->b_at)) return g->where;
+    if (g->where == GEMM_DIRECT && gemm_may_be_direct(g)) return GEMM_DIRECT;
     bool near = g->b_row >= 0 && g->b_row <= 2 * w->t->nr; /* as good as packed */
-    if (g->b_col == 1 && (near || g->m <= DIRECT_ROWS) && !is_askew(g->b)) return B_DIRECT;
-    return g->b_at || g->m <= most_rows(w) ? B_EACH : B_PACKED;
+    if ((near || g->m <= DIRECT_ROWS) && gemm_may_be_direct(g)) return GEMM_DIRECT;
+    return g->b_at || g->m <= most_rows(w) ? GEMM_EACH : GEMM_PACKED;
 }
 
-tn_status gemm_run(const GemmArgs *g) {
-    if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return TN_OK;
-    if (gemm_is_vector(g)) return gemm_run_vector(g);
+static Work work_of(const GemmArgs *g) {
     Work w = {.g = g, .t = ISA_PICK(gemm_table), .packed = g->packed};
     w.panels = (g->n + w.t->nr - 1) / w.t->nr;
     w.k_blocks = max_i64(1, (g->k + K_BLOCK - 1) / K_BLOCK);
     w.packs_a = g->k > 0 && ((g->a_col != 1 && g->k > 1) || is_askew(g->a));
     w.where = where_is_b(&w);
+    return w;
+}
+
+GemmWhere gemm_usual(const GemmArgs *g) { return work_of(g).where; }
+
+tn_status gemm_run(const GemmArgs *g) {
+    if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return TN_OK;
+    if (gemm_is_vector(g)) return gemm_run_vector(g);
+    Work w = work_of(g);
     cut(&w);
     if (g->k == 0) w.packed = g->c; /* which nobody reads */
-    else if (w.where == B_PACKED && !g->packed) TRY(pack_first(&w));
+    else if (w.where == GEMM_PACKED && !g->packed) TRY(pack_first(&w));
     TRY(make_slots(&w));
     parallel_for(g->pool, g->batch * w.parts_m * w.parts_n, cost_of_part(&w), run_parts, &w);
     return TN_OK;

@@ -32,6 +32,14 @@ typedef struct GemmTail {
 } GemmTail;
 #define GEMM_PLAIN ((GemmTail){.alpha = 1, .lo = -__builtin_inff(), .hi = __builtin_inff()})
 
+/* Where B is read. */
+typedef enum GemmWhere {
+    GEMM_USUAL,  /* as sizes say */
+    GEMM_PACKED, /* packed by the caller, or here before all else */
+    GEMM_DIRECT, /* where it lies, but for a last panel that does not end with a vector; of rows whose elements are neighbours */
+    GEMM_EACH /* packed by each block of A's rows, a panel's block at a time */
+} GemmWhere;
+
 /* C[i] = A[i] B[i] for each of `batch` products of one size. Matrix i of each operand begins *_at[i] floats behind the
    pointer (NULL: 0). A and B may have any strides; of C columns are neighbours. */
 typedef struct GemmArgs {
@@ -51,9 +59,13 @@ typedef struct GemmArgs {
     void (*finish)(void *arg, int64_t product, int64_t row, int64_t col, float *c, int64_t c_row, int64_t rows,
                    int64_t cols);
     void *arg;
+    GemmWhere where; /* what cannot be is as usual */
     Pool *pool;
     Arena *scratch; /* what is taken stays taken: the caller has a mark */
 } GemmArgs;
+/* What is usual for a product that is not packed, of which data need not be there. */
+GemmWhere gemm_usual(const GemmArgs *args);
+bool gemm_may_be_direct(const GemmArgs *args);
 /* TN_OUT_OF_MEMORY when scratch is out. */
 tn_status gemm_run(const GemmArgs *args);
 
