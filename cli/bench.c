@@ -13,7 +13,7 @@ static void memory_line(const char *name, int64_t bytes, const char *what) {
 static void print_bench(const Measured *m) {
     char *inputs = measured_inputs(m);
     double median = quantile(m->seconds, m->n_runs, 0.5);
-    tn_session_info info;
+    tn_session_info info = {0};
     printf("%s%s%s %s, %d thread%s\n", colour(stdout, BOLD), m->path, colour(stdout, PLAIN), inputs,
            tn_context_threads(m->context), tn_context_threads(m->context) == 1 ? "" : "s");
     printf("  %-16s %.3f ms (reading %.3f, preparing %.3f, first run %.3f)\n", "first answer",
@@ -27,6 +27,8 @@ static void print_bench(const Measured *m) {
         printf("  %-16s %s FLOPs, %.1f GFLOP/s\n", "work", flops, median > 0 ? 1e-9 * info.flops / median : 0);
         free(flops);
     }
+    if (info.n_tuned > 0)
+        printf("  %-16s %zu instructions as measured, %zu of them now\n", "tuning", info.n_tuned, info.n_measured);
     memory_line("memory", m->peak, " more than before loading, at most, inputs not counted");
     memory_line("", m->added, " of it after the first run");
     free(inputs);
@@ -67,12 +69,11 @@ static int bench(const char *path, const MeasureOptions *o) {
 
 static int run_bench(int argc, const char **argv) {
     MeasureOptions o = MEASURE_DEFAULTS;
-    struct poptOption table[] = {INPUT_OPTIONS(o.inputs),
-                                 SHAPE_OPTION(o.inputs),
-                                 MEASURE_OPTIONS(o),
-                                 PASS_OPTIONS(o.passes),
-                                 {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
-                                 END_OF_OPTIONS};
+    struct poptOption table[] = {
+        INPUT_OPTIONS(o.inputs), SHAPE_OPTION(o.inputs),
+        MEASURE_OPTIONS(o),      PASS_OPTIONS(o.passes),
+        TUNE_OPTIONS(o.tune),    {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
+        END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_bench, table, argc, argv, 1, 1);
     if (code == GO_ON) code = measure_check(&command_bench, &o);
@@ -92,5 +93,6 @@ const Command command_bench = {
     "Examples:\n"
     "  tenon bench net.onnx\n"
     "  tenon bench net.onnx --shape batch=8 --threads 1 --seconds 5\n"
+    "  tenon bench net.onnx --tune net.tuning.json\n"
     "  tenon bench net.onnx --repeat 100 --json\n",
     run_bench};

@@ -196,6 +196,20 @@ int plugins_load(const char *file);
 /* Rules of one's own. GO_ON or FAILED, reported with a counterexample. NULL: none. */
 int rules_load(char *const *files, bool prove);
 
+/* Which ways kernels take. */
+typedef struct TuneOptions {
+    char *tune, *tuning;
+} TuneOptions;
+#define TUNE_OPTIONS(o)                                                                                        \
+    {"tune",    '\0', POPT_ARG_STRING,                                                                         \
+     &(o).tune, 0,    "measure which ways to compute are the fastest here, and keep in FILE what it lacks",    \
+     "FILE"},                                                                                                  \
+    {                                                                                                          \
+        "tuning", '\0', POPT_ARG_STRING, &(o).tuning, 0, "compute as FILE says, which --tune has made", "FILE" \
+    }
+int tune_check(const Command *command, const TuneOptions *options); /* GO_ON, or USAGE or FAILED after a message */
+void tune_session(const TuneOptions *options, tn_session_options *session);
+
 /* What a report says of one pass, all its runs together. */
 typedef struct PassSum {
     const char *text; /* as in the pipeline */

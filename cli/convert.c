@@ -7,6 +7,7 @@
 
 typedef struct ConvertOptions {
     InputOptions inputs; /* their sizes count */
+    TuneOptions tune;
     int force, packed;
 } ConvertOptions;
 
@@ -16,10 +17,12 @@ static int save_packed(tn_context *context, tn_model *model, const ConvertOption
     tn_tensor **inputs = NULL;
     size_t n = tn_model_n_inputs(model);
     tn_shape *shapes = need(calloc(n + 1, sizeof *shapes));
+    tn_session_options options = {.defer_plan = true};
+    tune_session(&o->tune, &options);
     int code = inputs_make(context, model, &o->inputs, &inputs);
     for (size_t i = 0; i < n && code == GO_ON; i++)
         if (inputs[i]) shapes[i] = (tn_shape){tn_tensor_rank(inputs[i]), tn_tensor_dims(inputs[i])};
-    if (code == GO_ON && (tn_session_create(model, &(tn_session_options){.defer_plan = true}, &session) != TN_OK ||
+    if (code == GO_ON && (tn_session_create(model, &options, &session) != TN_OK ||
                           tn_session_resize(session, shapes, n) != TN_OK || tn_session_save(session, to) != TN_OK))
         code = report_last_error();
     tn_session_release(session);
@@ -34,6 +37,7 @@ static int convert(const char *from, const char *to, const ConvertOptions *o) {
     bool force = o->force;
     if (!ends_with(to, ".onnx") && !ends_with(to, ".tn"))
         return report("\"%s\": the output ends in .onnx or .tn", to), USAGE;
+    if (!o->packed && (o->tune.tune || o->tune.tuning)) return report("--tune and --tuning go with --packed"), USAGE;
     if (o->packed && !ends_with(to, ".tn")) return report("--packed: the output ends in .tn"), USAGE;
     if (is_folder(to)) return report("\"%s\" is a folder", to);
     if (!force && is_file(to)) return report("\"%s\" is there already; --force replaces it", to);
@@ -54,9 +58,11 @@ static int run_convert(int argc, const char **argv) {
                                  {"shape", 's', POPT_ARG_ARGV, &o.inputs.shapes, 0,
                                   "with --packed: an input's sizes, x=1x3x224x224, or an unknown size, batch=4",
                                   "NAME=SIZES"},
+                                 TUNE_OPTIONS(o.tune),
                                  END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_convert, table, argc, argv, 2, 2);
+    if (code == GO_ON) code = tune_check(&command_convert, &o.tune);
     if (code == GO_ON) code = convert(args.rest[0], args.rest[1], &o);
     args_free(&args);
     return code;

@@ -11,7 +11,8 @@ int measure_check(const Command *command, MeasureOptions *o) {
     if (o->repeat < 0 || o->repeat > MOST_RUNS) return usage_error(command, "--repeat is at most %d", MOST_RUNS);
     if (!(o->seconds >= 0 && o->seconds < 1e6)) return usage_error(command, "--seconds is a number above 0");
     if (o->warmup < 0) return usage_error(command, "--warmup is a number above 0");
-    return passes_read(command, &o->passes);
+    int code = tune_check(command, &o->tune);
+    return code == GO_ON ? passes_read(command, &o->passes) : code;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -114,8 +115,9 @@ static int run_once(Measured *m, const tn_run_options *options, double *seconds)
 }
 
 static int first_run(Measured *m, const MeasureOptions *o, int64_t before) {
-    double start = seconds_now();
     tn_session_options session = {.passes = &o->passes.settings};
+    tune_session(&o->tune, &session);
+    double start = seconds_now();
     if (tn_session_create(m->model, &session, &m->session) != TN_OK) return report_last_error();
     m->prepare = seconds_now() - start;
     m->n_outputs = tn_session_n_outputs(m->session);

@@ -8,6 +8,7 @@
 typedef struct MeasureOptions {
     InputOptions inputs;
     PassOptions passes;
+    TuneOptions tune;
     int threads, json;
     int repeat;     /* runs to measure; 0: as many as `seconds` has time for */
     double seconds; /* but no fewer than LEAST_RUNS and no more than MOST_RUNS */

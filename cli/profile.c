@@ -168,6 +168,7 @@ static int run_profile(int argc, const char **argv) {
         {"why", 'w', POPT_ARG_NONE, &o.why, 0, "show which kernels were asked first and did not take it", NULL},
         {"trace", '\0', POPT_ARG_STRING, &o.trace, 0, "write the last run for chrome://tracing or Perfetto", "FILE"},
         PASS_OPTIONS(o.measure.passes),
+        TUNE_OPTIONS(o.measure.tune),
         {"json", '\0', POPT_ARG_NONE, &o.measure.json, 0, "answer in JSON", NULL},
         END_OF_OPTIONS};
     Args args;

@@ -44,7 +44,8 @@ static void line_row(Table *table, const Profile *p, const Line *line, bool why)
     table_cell(table, "%zu", line->info.index);
     table_cell(table, "%s", line->info.node);
     table_cell(table, "%s", line->info.op);
-    table_cell(table, "%s", line->info.kernel);
+    table_cell(table, "%s%s%s%s", line->info.kernel, *line->info.way ? " " : "", line->info.way,
+               line->info.tuned ? "*" : "");
     table_cell(table, "%s", line->shapes);
     table_cell(table, "%.1f", 1e-3 * line->least);
     table_cell(table, "%.1f", 1e-3 * line->median);
@@ -141,9 +142,10 @@ static void add_rates(json_t *object, const Profile *p, double flops, double byt
 static json_t *line_json(const Profile *p, const Line *line) {
     const tn_instruction_info *i = &line->info;
     const tn_session *session = p->measured->session;
-    json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:f, s:f}", "index", (json_int_t)i->index, "node",
-                               i->node, "op", i->op, "kernel", i->kernel, "kernels", kernels_json(session, i->index),
-                               "operands", values_json(session, i->index, 0, i->n_operands), "results",
+    json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:f, s:f}", "index", (json_int_t)i->index,
+                               "node", i->node, "op", i->op, "kernel", i->kernel, "way", i->way, "tuned", i->tuned,
+                               "kernels", kernels_json(session, i->index), "operands",
+                               values_json(session, i->index, 0, i->n_operands), "results",
                                values_json(session, i->index, i->n_operands, i->n_operands + i->n_results), "least_us",
                                1e-3 * line->least, "median_us", 1e-3 * line->median);
     add_rates(object, p, i->flops, line_bytes(line), line->median);

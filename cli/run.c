@@ -132,6 +132,7 @@ static int cut_model(tn_model **model, const RunOptions *o) {
 static int run_model(tn_context *context, const char *path, const RunOptions *o) {
     Run run = {.path = path};
     tn_session_options session = {.passes = &o->passes.settings};
+    tune_session(&o->tune, &session);
     int code = open_model(context, path, &run.model);
     if (code == GO_ON) code = cut_model(&run.model, o);
     if (code == GO_ON) {
@@ -162,6 +163,7 @@ static int run_with(Args *args, RunOptions *o) {
         o->test = NULL;
     }
     if (!path) return usage_error(args->command, "which model?");
+    if (test && (o->tune.tune || o->tune.tuning)) return usage_error(args->command, "--test does not tune");
     if (test && (o->from || o->to)) return usage_error(args->command, "--test is for whole models, not --from or --to");
     if (o->repeat < 1) return usage_error(args->command, "--repeat needs a number above 0");
     tn_context *context = NULL;
@@ -190,11 +192,13 @@ static int run_run(int argc, const char **argv) {
         {"rtol", '\0', POPT_ARG_DOUBLE, &o.rtol, 0, "allowed difference relative to an output's scale", "X"},
         {"atol", '\0', POPT_ARG_DOUBLE, &o.atol, 0, "allowed absolute difference (1e-7)", "X"},
         PASS_OPTIONS(o.passes),
+        TUNE_OPTIONS(o.tune),
         {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
         END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_run, table, argc, argv, 0, 1);
     if (code == GO_ON) code = passes_read(&command_run, &o.passes);
+    if (code == GO_ON) code = tune_check(&command_run, &o.tune);
     if (code == GO_ON) code = run_with(&args, &o);
     passes_free(&o.passes);
     args_free(&args);

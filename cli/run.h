@@ -8,6 +8,7 @@
 typedef struct RunOptions {
     InputOptions inputs;
     PassOptions passes;
+    TuneOptions tune;
     char *output, *test;
     char **from, **to; /* names of values */
     int threads, repeat, profile, json;

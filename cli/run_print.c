@@ -131,7 +131,7 @@ static void print_profile(const Run *run) {
         char *dims = dims_text(list[i].rank, list[i].dims);
         table_cell(nodes, "%s", list[i].node);
         table_cell(nodes, "%s", list[i].op);
-        table_cell(nodes, "%s", list[i].kernel);
+        table_cell(nodes, "%s%s%s%s", list[i].kernel, *list[i].way ? " " : "", list[i].way, list[i].tuned ? "*" : "");
         table_cell(nodes, "%s%s", tn_dtype_name(list[i].dtype), dims);
         time_cells(nodes, &list[i], total);
         free(dims);
@@ -202,10 +202,11 @@ static json_t *profile_json(const Run *run) {
     json_t *array = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(
-            array, json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:o, s:I}", "index", (json_int_t)list[i].index, "node",
-                             list[i].node, "op", list[i].op, "kernel", list[i].kernel, "dtype",
-                             tn_dtype_name(list[i].dtype), "shape", dims_json(list[i].rank, list[i].dims), "flops",
-                             number_json(list[i].flops), "nanoseconds", (json_int_t)list[i].nanoseconds));
+            array, json_pack("{s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:I}", "index", (json_int_t)list[i].index,
+                             "node", list[i].node, "op", list[i].op, "kernel", list[i].kernel, "way", list[i].way,
+                             "tuned", list[i].tuned, "dtype", tn_dtype_name(list[i].dtype), "shape",
+                             dims_json(list[i].rank, list[i].dims), "flops", number_json(list[i].flops), "nanoseconds",
+                             (json_int_t)list[i].nanoseconds));
     free(list);
     return array;
 }

@@ -58,4 +58,22 @@ int passes_read(const Command *command, PassOptions *o) {
     return GO_ON;
 }
 
+static void show_measuring(void *user, size_t done, size_t of) {
+    (void)user;
+    progress("tuning", done, of);
+    if (done == of) progress_end();
+}
+
+int tune_check(const Command *command, const TuneOptions *o) {
+    if (o->tune && o->tuning) return usage_error(command, "--tune uses what its file has, too: no need for --tuning");
+    if (o->tuning && !is_file(o->tuning)) return report("there is no file \"%s\"", o->tuning);
+    return GO_ON;
+}
+
+void tune_session(const TuneOptions *o, tn_session_options *session) {
+    session->tuning_file = o->tune ? o->tune : o->tuning;
+    session->tune = o->tune != NULL;
+    session->tuning = show_measuring;
+}
+
 void passes_free(PassOptions *o) { free(o->place_list); }

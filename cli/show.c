@@ -7,6 +7,7 @@
 
 typedef struct ShowOptions {
     InputOptions inputs; /* its shapes */
+    TuneOptions tune;    /* its file to be read */
     int text, dot, shapes, plan, json;
     char *svg;
 } ShowOptions;
@@ -29,15 +30,17 @@ static void note_trouble(Show *show) {
 }
 
 /* Makes the session, planned when all sizes are known. Not an error when it cannot: the rest is worth showing. */
-static int plan(Show *show, bool resize) {
+static int plan(Show *show, const ShowOptions *o) {
     size_t n = tn_model_n_inputs(show->model);
-    if (tn_session_create(show->model, &(tn_session_options){.defer_packing = true}, &show->session) != TN_OK) {
+    tn_session_options options = {.defer_packing = true};
+    tune_session(&o->tune, &options);
+    if (tn_session_create(show->model, &options, &show->session) != TN_OK) {
         show->session = NULL;
         note_trouble(show);
         return GO_ON;
     }
     tn_shape *shapes = need(calloc(n + 1, sizeof *shapes));
-    bool known = resize;
+    bool known = o->inputs.shapes != NULL;
     for (size_t i = 0; i < n; i++) {
         known = known && sizes_known(&show->inputs[i]);
         shapes[i] = (tn_shape){show->inputs[i].rank, show->inputs[i].dims};
@@ -61,7 +64,7 @@ static int show_what(Show *show, const ShowOptions *o) {
     if (o->text) return print_text(tn_model_text, show->model);
     if (o->dot) return print_text(tn_model_dot, show->model);
     if (o->shapes) return print_values(show, o->json);
-    plan(show, o->inputs.shapes != NULL);
+    plan(show, o);
     return o->plan ? print_plan(show, o->json) : show_summary(show, o->json);
 }
 
@@ -82,18 +85,21 @@ static int show_model(const char *path, const ShowOptions *o) {
 
 static int run_show(int argc, const char **argv) {
     ShowOptions o = {0};
-    struct poptOption table[] = {SHAPE_OPTION(o.inputs),
-                                 {"text", '\0', POPT_ARG_NONE, &o.text, 0, "the graph in Tenon's own language", NULL},
-                                 {"dot", '\0', POPT_ARG_NONE, &o.dot, 0, "the graph for Graphviz", NULL},
-                                 {"svg", '\0', POPT_ARG_STRING, &o.svg, 0, "draw the graph, with Graphviz", "FILE"},
-                                 {"shapes", '\0', POPT_ARG_NONE, &o.shapes, 0, "each value with its type", NULL},
-                                 {"plan", '\0', POPT_ARG_NONE, &o.plan, 0, "each instruction with what runs it", NULL},
-                                 {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
-                                 END_OF_OPTIONS};
+    struct poptOption table[] = {
+        SHAPE_OPTION(o.inputs),
+        {"text", '\0', POPT_ARG_NONE, &o.text, 0, "the graph in Tenon's own language", NULL},
+        {"dot", '\0', POPT_ARG_NONE, &o.dot, 0, "the graph for Graphviz", NULL},
+        {"svg", '\0', POPT_ARG_STRING, &o.svg, 0, "draw the graph, with Graphviz", "FILE"},
+        {"shapes", '\0', POPT_ARG_NONE, &o.shapes, 0, "each value with its type", NULL},
+        {"plan", '\0', POPT_ARG_NONE, &o.plan, 0, "each instruction with what runs it", NULL},
+        {"tuning", '\0', POPT_ARG_STRING, &o.tune.tuning, 0, "compute as FILE says, which --tune has made", "FILE"},
+        {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
+        END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_show, table, argc, argv, 1, 1);
     if (code == GO_ON && o.text + o.dot + o.shapes + o.plan + (o.svg != NULL) > 1)
         code = usage_error(&command_show, "--text, --dot, --svg, --shapes and --plan exclude each other");
+    if (code == GO_ON) code = tune_check(&command_show, &o.tune);
     if (code == GO_ON) code = show_model(args.rest[0], &o);
     args_free(&args);
     return code;

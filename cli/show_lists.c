@@ -52,17 +52,17 @@ int print_values(const Show *show, bool json) {
 
 static void add_instruction(Table *table, json_t *list, const tn_instruction_info *i) {
     if (list) {
-        json_array_append_new(list,
-                              json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:o}", "index", (json_int_t)i->index, "node",
-                                        i->node, "op", i->op, "kernel", i->kernel, "dtype", tn_dtype_name(i->dtype),
-                                        "shape", dims_json(i->rank, i->dims), "flops", number_json(i->flops)));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:o, s:o}", "index",
+                                              (json_int_t)i->index, "node", i->node, "op", i->op, "kernel", i->kernel,
+                                              "way", i->way, "tuned", i->tuned, "dtype", tn_dtype_name(i->dtype),
+                                              "shape", dims_json(i->rank, i->dims), "flops", number_json(i->flops)));
         return;
     }
     char *dims = dims_text(i->rank, i->dims), *flops = count_text(i->flops);
     table_cell(table, "%zu", i->index);
     table_cell(table, "%s", i->node);
     table_cell(table, "%s", i->op);
-    table_cell(table, "%s", i->kernel);
+    table_cell(table, "%s%s%s%s", i->kernel, *i->way ? " " : "", i->way, i->tuned ? "*" : "");
     table_cell(table, "%s%s", tn_dtype_name(i->dtype), dims);
     table_cell(table, "%s", flops);
     free(dims);

@@ -9,13 +9,11 @@ static tn_session *session_of(PyObject *self) { return ((SessionObject *)self)->
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 
 /* False with the exception set. */
-static bool create(ModelObject *model, const char *const *names, size_t n, int max_plans, PyObject *passes,
-                   tn_session **session) {
+static bool create(ModelObject *model, tn_session_options options, PyObject *passes, tn_session **session) {
     PassSettings settings;
     PassCall call;
     tn_status status;
     if (!py_pass_settings(passes, &settings)) return false;
-    tn_session_options options = {.outputs = names, .n_outputs = n, .max_plans = max_plans};
     if (settings.given) options.passes = &settings.settings;
     py_pass_call_begin(&call, NULL);
     model->users++;
@@ -27,12 +25,13 @@ static bool create(ModelObject *model, const char *const *names, size_t n, int m
 }
 
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"model", "outputs", "max_plans", "passes", NULL};
+    static char *words[] = {"model", "outputs", "max_plans", "passes", "tuning_file", "tune", NULL};
     ModelObject *model;
     PyObject *outputs = NULL, *passes = Py_None;
-    int max_plans = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!iO", words, py_model_type, &model, &PyTuple_Type, &outputs,
-                                     &max_plans, &passes) ||
+    int max_plans = 0, tune = 0;
+    const char *tuning_file = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!iOzp", words, py_model_type, &model, &PyTuple_Type, &outputs,
+                                     &max_plans, &passes, &tuning_file, &tune) ||
         py_model_check(model) < 0 || py_model_idle(model, true) < 0)
         return NULL;
     Py_ssize_t n = outputs ? PyTuple_Size(outputs) : 0;
@@ -42,7 +41,9 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (self && !names) PyErr_NoMemory();
     for (Py_ssize_t i = 0; ready && i < n; i++)
         ready = (names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(outputs, i), NULL));
-    ready = ready && create(model, names, (size_t)n, max_plans, passes, &self->session);
+    tn_session_options options = {
+        .outputs = names, .n_outputs = (size_t)n, .max_plans = max_plans, .tuning_file = tuning_file, .tune = tune};
+    ready = ready && create(model, options, passes, &self->session);
     PyMem_Free(names);
     if (!ready) {
         Py_XDECREF(self);
@@ -205,6 +206,13 @@ static PyObject *session_reset_state(PyObject *self, PyObject *unused) {
     return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
 }
 
+static PyObject *session_update_tuning(PyObject *self, PyObject *args) {
+    const char *path = NULL;
+    if (!PyArg_ParseTuple(args, "|z", &path)) return NULL;
+    tn_status status = tn_session_update_tuning(session_of(self), path);
+    return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
+}
+
 static PyObject *session_cancel(PyObject *self, PyObject *unused) {
     (void)unused;
     tn_session_cancel(session_of(self));
@@ -220,13 +228,14 @@ static PyObject *session_info(PyObject *self, PyObject *unused) {
     tn_status status = tn_session_get_info(session_of(self), &i);
     if (status != TN_OK) return py_raise_status(status);
     return Py_BuildValue(
-        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:s,s:n}", "n_instructions", (Py_ssize_t)i.n_instructions,
-        "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False, "flops", i.flops,
-        "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes", (unsigned long long)i.arena_bytes,
-        "bound_bytes", (unsigned long long)i.bound_bytes, "plain_bytes", (unsigned long long)i.plain_bytes,
-        "allocated_bytes", (unsigned long long)i.allocated_bytes, "moved_bytes", (unsigned long long)i.moved_bytes,
-        "moves_bytes", (unsigned long long)i.moves_bytes, "resize", resized[i.resize_status], "resize_error",
-        i.resize_error, "n_plans", (Py_ssize_t)i.n_plans);
+        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:s,s:n,s:n,s:n}", "n_instructions",
+        (Py_ssize_t)i.n_instructions, "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False,
+        "flops", i.flops, "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes",
+        (unsigned long long)i.arena_bytes, "bound_bytes", (unsigned long long)i.bound_bytes, "plain_bytes",
+        (unsigned long long)i.plain_bytes, "allocated_bytes", (unsigned long long)i.allocated_bytes, "moved_bytes",
+        (unsigned long long)i.moved_bytes, "moves_bytes", (unsigned long long)i.moves_bytes, "resize",
+        resized[i.resize_status], "resize_error", i.resize_error, "n_plans", (Py_ssize_t)i.n_plans, "n_tuned",
+        (Py_ssize_t)i.n_tuned, "n_measured", (Py_ssize_t)i.n_measured);
 }
 
 static PyObject *session_instructions(PyObject *self, PyObject *unused) {
@@ -243,9 +252,10 @@ static PyObject *session_instructions(PyObject *self, PyObject *unused) {
                                          : py_dims_tuple(info.rank, info.dims);
         PyObject *row = NULL;
         if (dims)
-            row = Py_BuildValue("{s:s,s:s,s:s,s:z,s:N,s:d,s:K,s:K,s:K,s:K}", "node", info.node, "op", info.op, "kernel",
-                                info.kernel, "dtype", info.dtype ? tn_dtype_name(info.dtype) : NULL, "shape", dims,
-                                "flops", info.flops, "nanoseconds", (unsigned long long)info.nanoseconds, "bytes_read",
+            row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:O,s:z,s:N,s:d,s:K,s:K,s:K,s:K}", "node", info.node, "op", info.op,
+                                "kernel", info.kernel, "way", info.way, "tuned", info.tuned ? Py_True : Py_False,
+                                "dtype", info.dtype ? tn_dtype_name(info.dtype) : NULL, "shape", dims, "flops",
+                                info.flops, "nanoseconds", (unsigned long long)info.nanoseconds, "bytes_read",
                                 (unsigned long long)info.bytes_read, "bytes_written",
                                 (unsigned long long)info.bytes_written, "moved_bytes",
                                 (unsigned long long)info.moved_bytes);
@@ -262,13 +272,16 @@ static PyMethodDef session_methods[] = {
     {"bind_state", session_bind_state, METH_VARARGS,
      "bind_state(past, present, capacity=0): that output is that input of the next run, and is None in a run's results."},
     {"reset_state", session_reset_state, METH_NOARGS, "The next run begins anew."},
+    {"update_tuning", session_update_tuning, METH_VARARGS,
+     "update_tuning(path=None): adds what was measured to a tuning file."},
     {"cancel", session_cancel, METH_NOARGS, "Ends the run under way, from another thread."},
     {"info", session_info, METH_NOARGS, "Memory, FLOPs, instructions."},
     {"instructions", session_instructions, METH_NOARGS, "What runs each op, and how long it took when profiled."},
     {NULL},
 };
 static PyType_Slot session_slots[] = {
-    {Py_tp_doc, "Session(model, outputs=(), max_plans=0, passes=None): one plan and its memory."},
+    {Py_tp_doc,
+     "Session(model, outputs=(), max_plans=0, passes=None, tuning_file=None, tune=False): one plan and its memory."},
     {Py_tp_new, session_new},
     {Py_tp_dealloc, session_dealloc},
     {Py_tp_methods, session_methods},

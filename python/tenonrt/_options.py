@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import os
 import threading
 import warnings
 from typing import Any, Iterable
 
 from . import _passes, _tenon
-from ._errors import Fail
+from ._errors import Fail, InvalidArgument
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -67,6 +68,8 @@ class SessionOptions(_Options):
         "use_deterministic_compute": False,
         "use_per_session_threads": True,
         "passes": None,
+        "tuning_file": "",
+        "tune": False,
     }
     intra_op_num_threads: int
     inter_op_num_threads: int
@@ -84,6 +87,8 @@ class SessionOptions(_Options):
     enable_mem_reuse: bool
     use_deterministic_compute: bool
     use_per_session_threads: bool
+    tuning_file: str  # which ways to compute are the fastest, as measured before; Tenon's own
+    tune: bool  # measure what the file lacks, and add it; Tenon's own
     passes: Any  # names, or the text of a pipeline, in place of the default list; Tenon's own
 
     def __init__(self) -> None:
@@ -97,6 +102,11 @@ class SessionOptions(_Options):
         if key not in self._entries:
             raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
         return self._entries[key]
+
+    def _tuning(self) -> tuple[str | None, bool]:
+        if self.tune and not self.tuning_file:
+            raise InvalidArgument("INVALID_ARGUMENT", "tune needs a tuning_file, which all runs at once share")
+        return os.fspath(self.tuning_file) or None, bool(self.tune)
 
     def _settings(self, passes: Any, disabled: Iterable[str]) -> tuple[Any, ...]:
         """Which passes run: those of the options unless a session's own arguments say otherwise."""

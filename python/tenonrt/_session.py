@@ -66,8 +66,10 @@ class ModelMetadata:
 class _Pool:
     """Sessions of the engine for one choice of outputs: as many as have run at once."""
 
-    def __init__(self, model: Model, outputs: tuple[str, ...], passes: tuple[Any, ...]):
-        self._model, self.outputs, self._passes = model, outputs, passes
+    def __init__(
+        self, model: Model, outputs: tuple[str, ...], passes: tuple[Any, ...], tuning: tuple[str | None, bool]
+    ):
+        self._model, self.outputs, self._passes, self._tuning = model, outputs, passes, tuning
         self._idle: list[_tenon.Session] = []
         self._single = False
 
@@ -77,7 +79,8 @@ class _Pool:
         except IndexError:
             if self._single:
                 raise Fail("STATE", "a session with state is running in another thread") from None
-            return _tenon.Session(self._model, self.outputs, passes=self._passes)
+            file, tune = self._tuning
+            return _tenon.Session(self._model, self.outputs, passes=self._passes, tuning_file=file, tune=tune)
 
     def give(self, session: _tenon.Session) -> None:
         self._idle.append(session)
@@ -256,7 +259,7 @@ class InferenceSession:
             with self._lock:
                 if len(self._pools) > 8:  # choices of outputs, not threads; the first is that of all
                     self._pools.pop(next(key for key in self._pools if key != self._output_names))
-                pool = self._pools.setdefault(outputs, _Pool(self._model, outputs, self._passes))
+                pool = self._pools.setdefault(outputs, _Pool(self._model, outputs, self._passes, self._options._tuning()))
         return pool
 
     def _bind(self, feed: Any) -> tuple[Any, ...]:

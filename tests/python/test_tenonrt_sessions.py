@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions beyond one run of a whole model: parts of it, state from run to run, what a session says of itself."""
+import os
 import threading
 import unittest
 
 import tenonrt_env
+from harness import scratch
 
 tenonrt_env.enter()
 import numpy as np  # noqa: E402
@@ -131,6 +133,61 @@ class Info(unittest.TestCase):
             self.assertIn("f32[3], f32[4]", session.info()["resize_error"])
         session.run(None, {"x": np.zeros(3, F32), "w": np.zeros(1, F32)})
         self.assertEqual((session.info()["resize"], session.info()["resize_error"]), ("done", ""))
+
+
+class Tuning(unittest.TestCase):
+    def setUp(self):
+        self.path = os.path.join(scratch("tuning"), "net.tuning.json")
+        if os.path.exists(self.path):
+            os.remove(self.path)
+        random = np.random.default_rng(3)
+        weights = ", ".join(f"{v:.4f}" for v in random.standard_normal(24 * 16 * 9) / 9)
+        self.model = ort.Model.from_text(
+            "tn 1\ngraph @g(%x: f32[1,16,n,n]) -> (%y) {\n"
+            f"  %w = Const {{data = f32[24,16,3,3] [{weights}]}}\n"
+            "  %c = Conv(%x, %w) {pads=[1,1,1,1]}\n  %y = Relu(%c)\n}\n"
+        )
+        self.x = random.standard_normal((1, 16, 20, 20)).astype(F32)
+
+    def session(self, threads=1, tune=False):
+        options = ort.SessionOptions()
+        options.tuning_file, options.tune = self.path, tune
+        return ort.InferenceSession(self.model, options, threads=threads)
+
+    def test_measured_and_used(self):
+        want = ort.InferenceSession(self.model).run(None, {"x": self.x})[0]
+        session = self.session(tune=True)
+        got = session.run(None, {"x": self.x})[0]
+        self.assertEqual((session.info()["n_tuned"], session.info()["n_measured"]), (1, 1))
+        self.assertTrue([row["way"] for row in session.instructions() if row["tuned"]][0])
+        np.testing.assert_allclose(got, want, atol=1e-4)
+        for threads in (1, 2, 3, 7):
+            session = self.session(threads)
+            np.testing.assert_array_equal(session.run(None, {"x": self.x})[0], got)
+            self.assertEqual((session.info()["n_tuned"], session.info()["n_measured"]), (1, 0))
+
+    def test_many_at_once(self):
+        session, answers = self.session(tune=True), []
+        run = lambda: answers.append(session.run(None, {"x": self.x})[0])  # noqa: E731
+        run()
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(answers), 5)
+        for answer in answers[1:]:
+            np.testing.assert_array_equal(answer, answers[0])
+
+    def test_refused(self):
+        options = ort.SessionOptions()
+        options.tune = True
+        with self.assertRaisesRegex(InvalidArgument, "tuning_file"):
+            ort.InferenceSession(self.model, options)
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write("no JSON")
+        with self.assertRaisesRegex(ort.TenonError, "no tuning file"):
+            self.session()
 
 
 if __name__ == "__main__":
