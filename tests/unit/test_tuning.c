@@ -232,12 +232,12 @@ static void test_each_way(void **state) {
                                         "winograd4",
                                         "winograd2-narrow",
                                         "winograd4-narrow",
-                                        "direct-few",
-                                        "direct-many",
-                                        "winograd2-few",
-                                        "winograd4-few",
-                                        "winograd2-many",
-                                        "winograd4-many",
+                                        "direct-small",
+                                        "direct-large",
+                                        "winograd2-small",
+                                        "winograd4-small",
+                                        "winograd2-large",
+                                        "winograd4-large",
                                         "packed",
                                         "packed-by-block",
                                         "packed-first",
@@ -276,7 +276,7 @@ static void form_of(const tn_session *s, char form[64]) {
     for (size_t i = 0; tn_session_instruction(s, i, &info) == TN_OK; i++)
         if (strstr(info.op, "Conv")) break;
     snprintf(form, 64, "%s", info.way);
-    char *end_of_form = strstr(form, "-few") ? strstr(form, "-few") : strstr(form, "-many");
+    char *end_of_form = strstr(form, "-small") ? strstr(form, "-small") : strstr(form, "-large");
     if (end_of_form) *end_of_form = 0;
 }
 
