@@ -7,7 +7,7 @@
 struct ArenaBlock {
     ArenaBlock *next;
     size_t size, used;
-    size_t dirty; /* bytes that were ever handed out: what lies behind them is still zero */
+    size_t dirty; /* bytes that may not be zero */
 };
 
 enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, BLOCK_ALIGN = 64 };
@@ -52,9 +52,10 @@ static void *take_from_unused(Arena *arena, size_t size, size_t align, bool zero
 
 static ArenaBlock *add_block(Arena *arena, size_t size) {
     if (size < arena->block_size) size = arena->block_size;
-    ArenaBlock *block = mem_alloc(arena->allocator, HEADER + size, BLOCK_ALIGN);
+    bool zero;
+    ArenaBlock *block = mem_raw(arena->allocator, HEADER + size, BLOCK_ALIGN, &zero);
     if (!block) return NULL;
-    block->size = size;
+    *block = (ArenaBlock){.size = size, .dirty = zero ? 0 : size}; /* zeroed when handed out: most is not, for long */
     POISON(block_data(block), size);
     ArenaBlock **unused = unused_blocks(arena);
     block->next = *unused;

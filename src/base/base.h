@@ -77,6 +77,8 @@ extern const Allocator allocator_default;
 
 /* Zeroed memory of at least one byte, or NULL with the diagnostic set. */
 void *mem_alloc(const Allocator *a, size_t size, size_t align);
+/* The same, but *zero tells whether the memory is zero. */
+void *mem_raw(const Allocator *a, size_t size, size_t align, bool *zero);
 void mem_free(const Allocator *a, void *ptr, size_t size);
 
 /* A bump allocator that frees everything at once. Blocks are kept by arena_reset, so a loop that resets at each turn
