@@ -59,31 +59,38 @@ static void find_starts(const Direct *d, const int64_t *from, Pixels *px) {
     }
 }
 
-/* n pixels from `at` on, which moves behind them. A row at a time, since tiles are many and small. */
-static void find_pixels(const Direct *d, int64_t *at, int64_t n, Pixels *px) {
+/* Tiles of n pixels from `at` on, which moves behind them: *tiles of them, or fewer, so that one lies like the other. A row at a
+   time, since tiles are many and small. */
+static void find_pixels(const Direct *d, int64_t *at, int64_t n, int64_t *tiles, Pixels *px) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
     const int last = w->rank - 1;
-    const int64_t *x = d->run->x.stride, step = w->stride[last] * x[last];
-    int64_t from[CONV_DIMS];
+    const int64_t *x = d->run->x.stride, stride = w->stride[last];
+    int64_t from[CONV_DIMS], alike = 0;
     memcpy(from, at, sizeof from);
     px->n = n;
     px->inside = true;
     for (int64_t i = 0, of_row; i < n; i += of_row) {
-        int64_t start = at[last] * w->stride[last] - w->begin[last], base = start * x[last];
+        int64_t start = at[last] * stride - w->begin[last], base = start * x[last];
+        int64_t beyond = g->in[last] - d->reach[last] - start; /* how far the window can move */
         of_row = min_i64(n - i, g->out[last] - at[last]);
-        px->inside &= start >= 0 && start + (of_row - 1) * w->stride[last] + d->reach[last] < g->in[last];
+        px->inside &= start >= 0 && (of_row - 1) * stride < beyond;
+        if (i == 0) alike = min_i64(g->out[last] - at[last], (beyond + stride - 1) / stride) / n;
         for (int k = 0; k < last; k++) {
             start = at[k] * w->stride[k] - w->begin[k];
             base += start * x[k];
             px->inside &= start >= 0 && start + d->reach[k] < g->in[k];
         }
-        for (int64_t j = 0; j < of_row; j++) px->base[i + j] = base + j * step;
+        for (int64_t j = 0; j < of_row; j++) px->base[i + j] = base + j * stride * x[last];
         at[last] += of_row - 1;
         next_pixel(g, at, last);
     }
     for (int64_t i = n; i < CONV_MOST_ROWS; i++) px->base[i] = px->base[n - 1];
+    *tiles = px->inside ? max_i64(1, min_i64(*tiles, alike)) : 1;
     if (!px->inside) find_starts(d, from, px);
+    if (*tiles == 1) return;
+    at[last] += (*tiles - 1) * n - 1;
+    next_pixel(g, at, last);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------- */
@@ -163,20 +170,6 @@ static void place_points(const Direct *d, const float *x, int64_t n, Runs *runs)
     runs->n = 1;
 }
 
-/* Of n pixels from `first` on, whose place is `at`. */
-static const ConvRun *place_runs(const Direct *d, const Inner *inner, const float *x, int64_t first, int64_t *at,
-                                 int64_t n, int64_t k0, int64_t k1, Runs *runs) {
-    Pixels px;
-    if (d->x_ld) {
-        place_points(d, x + first * d->x_ld + k0, n, runs);
-        return inner->run;
-    }
-    find_pixels(d, at, n, &px);
-    if (px.inside) place_inner(inner, &px, x, runs);
-    else place_edges(d, &px, x, k0, k1, runs);
-    return px.inside ? inner->run : runs->run;
-}
-
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
 
 typedef struct Block {
@@ -186,10 +179,38 @@ typedef struct Block {
     int64_t first, end; /* tiles in the block, all rows' tiles counted */
 } Block;
 
+/* Tiles of a row that follow each other, with n pixels each. */
+typedef struct Strip {
+    int64_t tiles, pixel, n; /* the first pixel */
+} Strip;
+
 /* Tiles are the same whatever the blocks are. */
-static int64_t tile_start(const Direct *d, const Block *b, int64_t tile) {
-    int64_t row = d->rows == 1 && tile < b->tiles ? 0 : tile / b->tiles, at = tile - row * b->tiles;
-    return row * d->row + at * b->size + min_i64(at, b->longer);
+static Strip strip_from(const Direct *d, const Block *b, int64_t tile) {
+    int64_t row = d->rows == 1 ? 0 : tile / b->tiles, at = tile - row * b->tiles;
+    bool longer = at < b->longer;
+    return (Strip){.tiles = min_i64(b->end - tile, (longer ? b->longer : b->tiles) - at),
+                   .pixel = row * d->row + at * b->size + min_i64(at, b->longer),
+                   .n = b->size + longer};
+}
+
+/* The strip's tiles, or fewer. Its first pixel's place is `at`, which moves behind it. */
+static void place_strip(const Direct *d, const Inner *inner, const float *x, int64_t k0, int64_t k1, int64_t *at,
+                        Strip *s, Runs *runs, ConvTile *t) {
+    const int last = d->run->g->win.rank - 1;
+    Pixels px;
+    t->runs = inner->run;
+    t->px_step = s->n * (d->x_ld ? d->x_ld : d->run->g->win.stride[last] * d->run->x.stride[last]);
+    if (d->x_ld) {
+        place_points(d, x + s->pixel * d->x_ld + k0, s->n, runs);
+    } else {
+        find_pixels(d, at, s->n, &s->tiles, &px);
+        if (px.inside) place_inner(inner, &px, x, runs);
+        else place_edges(d, &px, x, k0, k1, runs);
+        if (!px.inside) t->runs = runs->run;
+    }
+    t->n_runs = runs->n;
+    t->rows = s->n;
+    t->tiles = s->tiles;
 }
 
 /* Where a pixel lies, from the image's first. */
@@ -222,7 +243,7 @@ static void look_ahead(const Direct *d, const Block *b, int64_t k1, int64_t tile
     int64_t from = (tile - b->first) * rows * 16, lines_end = rows * width;
     bool more = !d->run->taps && !p->few && next + lines_end <= d->weights + p->floats && from < lines_end;
     t->ahead = (const char *)(more ? next + from : d->weights);
-    t->ahead_step = more ? 64 : 0;
+    t->ahead_end = (const char *)(more ? next + lines_end : d->weights);
 }
 
 /* The body on pixels that are finished, while they are near. */
@@ -249,22 +270,22 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .whole = g->c % d->few->vector == 0,
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
-    int64_t at[CONV_DIMS], waits = tile_start(d, b, b->first); /* for the body */
+    int64_t at[CONV_DIMS], waits = strip_from(d, b, b->first).pixel; /* for the body */
+    const int64_t enough = t.finish && run->after.body ? conv_body_pixels(t.cols) : 0;
     split_pixel(g, waits, at);
     find_inner(d, k0, k1, &inner);
-    for (int64_t tile = b->first; tile < b->end; tile++) {
-        int64_t first = tile_start(d, b, tile), n = tile_start(d, b, tile + 1) - first;
-        t.runs = place_runs(d, &inner, x, first, at, n, k0, k1, &runs);
-        t.n_runs = runs.n;
-        t.y = y + place_of(d, first, run->y_ld, run->y.stride);
-        if (t.finish) finish_of(d, b, first, &finish);
-        look_ahead(d, b, k1, tile, &t);
-        t.rows = n;
-        (p->few ? d->few->tile[g->m] : d->table->tile[width / d->table->vector][n])(&t);
-        bool enough = tile + 1 == b->end || first + n - waits >= conv_body_pixels(t.cols);
-        if (t.finish && run->after.body && enough) {
-            run_body(d, b, waits, first + n, t.cols);
-            waits = first + n;
+    for (int64_t done = b->first; done < b->end; done += t.tiles) {
+        Strip s = strip_from(d, b, done);
+        if (enough) s.tiles = min_i64(s.tiles, max_i64(1, enough / s.n));
+        place_strip(d, &inner, x, k0, k1, at, &s, &runs, &t);
+        t.y = y + place_of(d, s.pixel, run->y_ld, run->y.stride);
+        if (t.finish) finish_of(d, b, s.pixel, &finish);
+        look_ahead(d, b, k1, done, &t);
+        (p->few ? d->few->tile[g->m] : d->table->tile[width / d->table->vector][s.n])(&t);
+        int64_t end = s.pixel + s.tiles * s.n;
+        if (enough && (done + t.tiles == b->end || end - waits >= enough)) {
+            run_body(d, b, waits, end, t.cols);
+            waits = end;
         }
     }
 }

@@ -23,8 +23,10 @@ typedef struct ConvFinish {
     float lo, hi;
 } ConvFinish;
 
+/* Tiles that follow each other: pixels and runs of one lie like those of the one before. */
 typedef struct ConvTile {
-    const float *const *px; /* where run r of pixel i begins: px[r * CONV_MOST_ROWS + i] */
+    int64_t tiles, px_step; /* how many, and from one to the next in the data */
+    const float *const *px; /* of the first, where run r of pixel i begins: px[r * CONV_MOST_ROWS + i] */
     const ConvRun *runs;
     int64_t n_runs;
     const float *w; /* row 0 of the panel */
@@ -34,9 +36,9 @@ typedef struct ConvTile {
     bool resume;              /* begin with what y holds, else with 0 */
     const ConvFinish *finish; /* NULL: more is to be added later */
     int64_t rows, w_ld;       /* with few output channels: pixels, and from channel to channel of the weights */
-    bool whole;         /* ... all runs are whole vectors long. px then has CONV_MOST_ROWS pixels that can be read */
-    const char *ahead;  /* weights that are wanted soon: one line is asked for with each k */
-    int64_t ahead_step; /* 64; 0: there are none, the same line again */
+    bool whole; /* ... all runs are whole vectors long. px then has CONV_MOST_ROWS pixels that can be read */
+    /* Weights that are wanted soon, of which one line is asked for with each k. The same: there are none. */
+    const char *ahead, *ahead_end;
 } ConvTile;
 
 typedef void (*ConvTileFn)(const ConvTile *tile);

@@ -209,7 +209,7 @@ static void multiply(const Winograd *w, const float *v, int64_t n, int64_t panel
     const int64_t tiles = (n + w->tiles->rows[vectors] - 1) / w->tiles->rows[vectors];
     const float *px[CONV_MOST_ROWS];
     const ConvRun run = {0, c};
-    ConvTile t = {.px = px, .runs = &run, .n_runs = 1, .y_ld = width, .cols = width};
+    ConvTile t = {.tiles = 1, .px = px, .runs = &run, .n_runs = 1, .y_ld = width, .cols = width};
     for (int point = 0; point < w->points; point++) {
         t.w = weights + point * c * width;
         for (int64_t tile = 0; tile < tiles; tile++) {
@@ -219,7 +219,7 @@ static void multiply(const Winograd *w, const float *v, int64_t n, int64_t panel
             const float *ahead = t.w + c * width + tile * c * 16;
             bool more = ahead < end && tile * 16 < width;
             t.ahead = (const char *)(more ? ahead : w->weights);
-            t.ahead_step = more ? 64 : 0;
+            t.ahead_end = more ? t.ahead + 1 : t.ahead;
             w->tiles->tile[vectors][rows](&t);
         }
     }

@@ -17,14 +17,14 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* What is added to the sum of pixel i and channel j beside the bias. */
-INLINE float few_more(const ConvTile *t, int64_t i, int64_t j) {
+/* What is added to the sum of the tile's pixel i and channel j beside the bias. */
+INLINE float few_more(const ConvTile *t, int64_t first, int64_t i, int64_t j) {
     const ConvFinish *f = t->finish;
     float more = 0, residual; /* which may lie askew */
     if (i >= t->rows) return 0;
-    if (t->resume) more = t->y[i * t->y_ld + j];
+    if (t->resume) more = t->y[(first + i) * t->y_ld + j];
     if (!f || !f->residual) return more;
-    memcpy(&residual, f->residual + i * f->residual_ld + j, sizeof residual);
+    memcpy(&residual, f->residual + (first + i) * f->residual_ld + j, sizeof residual);
     return more + residual;
 }
 
@@ -55,20 +55,21 @@ INLINE void few_sums(const vf *c, const int n, vf *sum) {
 }
 
 /* Sums of all pixels follow each other. Here a NaN stays one. */
-INLINE void few_finish(const ConvTile *t, vf *sum, const int few) {
+INLINE void few_finish(const ConvTile *t, int64_t first, vf *sum, const int few) {
     const ConvFinish *f = t->finish;
+    float *to = t->y + first * t->y_ld;
     const int64_t n = t->rows * few;
     for (int64_t at = 0; at < n; at += VF) {
         vf y = sum[at / VF];
         if (f && f->lo > -INFINITY) y = vf_max(vf_set(f->lo), y);
         if (f && f->hi < INFINITY) y = vf_min(vf_set(f->hi), y);
         if (t->y_ld != few) sum[at / VF] = y;
-        else if (n - at >= VF) vf_store(t->y + at, y);
-        else vf_store_n(t->y + at, y, n - at);
+        else if (n - at >= VF) vf_store(to + at, y);
+        else vf_store_n(to + at, y, n - at);
     }
     if (t->y_ld == few) return;
     for (int64_t i = 0; i < t->rows; i++)
-        for (int j = 0; j < few; j++) t->y[i * t->y_ld + j] = sum[(i * few + j) / VF][(i * few + j) % VF];
+        for (int j = 0; j < few; j++) to[i * t->y_ld + j] = sum[(i * few + j) / VF][(i * few + j) % VF];
 }
 
 #if defined(__AVX512F__) || defined(__aarch64__)
