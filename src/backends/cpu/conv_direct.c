@@ -165,9 +165,9 @@ static void place_edges(const Direct *d, const Pixels *px, const float *x, int64
 }
 
 /* Where a pixel is its own window. */
-static void place_points(const Direct *d, const float *x, int64_t n, Runs *runs) {
+static void place_points(const Direct *d, const Inner *inner, const float *x, int64_t n, Runs *runs) {
     for (int64_t i = 0; i < CONV_MOST_ROWS; i++) runs->px[i] = x + min_i64(i, n - 1) * d->x_ld;
-    runs->n = 1;
+    runs->n = inner->n; /* 1, unless there are no input channels */
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------------- */
@@ -201,7 +201,7 @@ static void place_strip(const Direct *d, const Inner *inner, const float *x, int
     t->runs = inner->run;
     t->px_step = s->n * (d->x_ld ? d->x_ld : d->run->g->win.stride[last] * d->run->x.stride[last]);
     if (d->x_ld) {
-        place_points(d, x + s->pixel * d->x_ld + k0, s->n, runs);
+        place_points(d, inner, x + s->pixel * d->x_ld + k0, s->n, runs);
     } else {
         find_pixels(d, at, s->n, &s->tiles, &px);
         if (px.inside) place_inner(inner, &px, x, runs);
