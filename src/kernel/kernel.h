@@ -99,6 +99,8 @@ typedef struct KernelDesc {
     size_t (*workspace)(const KernelQuery *q); /* bytes of scratch that launch wants; NULL: what it takes */
     /* Asked whenever the node is planned, so what takes time goes through packed_get. NULL: nothing to prepare. */
     tn_status (*prepare)(const KernelQuery *q, Context *context, Prepared *out);
+    /* Whether what was prepared for this node at other sizes is what `prepare` would make now. NULL: it is made anew. */
+    bool (*keeps)(const KernelQuery *q, const Prepared *prepared);
     tn_status (*launch)(KernelCtx *c, const Prepared *prepared);
 } KernelDesc;
 

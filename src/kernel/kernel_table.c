@@ -15,16 +15,24 @@ static const KernelDesc *const built_in[] = {
 #undef KERNEL
 };
 
+/* Which rows run an op: bit i for row i. Found once for each op; a slot belongs to the op that came first. */
+enum { CACHED_OPS = 512 };
+typedef struct RowsOfOp {
+    _Atomic(const OpSchema *) op;
+    _Atomic uint64_t rows; /* 0: not known yet */
+} RowsOfOp;
+
 /* A table is never changed once it is published, nor freed: whoever picks a kernel needs no lock. */
 struct KernelTable {
     const KernelDesc *const *rows;
     size_t n;
     KernelTable *before;
+    RowsOfOp cache[CACHED_OPS];
 };
-static KernelTable first = {built_in, sizeof built_in / sizeof *built_in, NULL};
+static KernelTable first = {.rows = built_in, .n = sizeof built_in / sizeof *built_in};
 static _Atomic(KernelTable *) current = &first;
 
-static const KernelTable *table_now(void) { return atomic_load_explicit(&current, memory_order_acquire); }
+static KernelTable *table_now(void) { return atomic_load_explicit(&current, memory_order_acquire); }
 
 const KernelDesc *const *kernel_table(size_t *n) {
     const KernelTable *table = table_now();
@@ -49,13 +57,27 @@ bool kernel_runs_op(const KernelDesc *kernel, const OpSchema *op) {
     return false;
 }
 
+/* Of the first 64 rows. */
+static uint64_t rows_of(KernelTable *table, const OpSchema *op) {
+    RowsOfOp *slot = &table->cache[((uintptr_t)op >> 5) % CACHED_OPS];
+    const OpSchema *none = NULL;
+    bool mine = atomic_load(&slot->op) == op || atomic_compare_exchange_strong(&slot->op, &none, op) || none == op;
+    uint64_t rows = mine ? atomic_load(&slot->rows) : 0;
+    if (rows) return rows;
+    for (size_t i = 0; i < table->n && i < 64; i++)
+        if (kernel_runs_op(table->rows[i], op)) rows |= (uint64_t)1 << i;
+    if (mine) atomic_store(&slot->rows, rows); /* whoever else looks finds the same */
+    return rows;
+}
+
 tn_status kernel_pick(KernelQuery *q, uint32_t targets, const KernelDesc **out) {
     targets |= 1u << TARGET_ANY;
-    const KernelTable *table = table_now();
+    KernelTable *table = table_now();
+    uint64_t rows = rows_of(table, q->node->op);
     for (size_t i = 0; i < table->n; i++) {
         const KernelDesc *k = q->kernel = table->rows[i];
         if (!(targets & 1u << k->place.target)) continue;
-        if (!kernel_runs_op(k, q->node->op)) continue;
+        if (i < 64 ? !(rows >> i & 1) : !kernel_runs_op(k, q->node->op)) continue;
         if (k->match && !k->match(q)) continue;
         *out = k;
         return TN_OK;
@@ -105,13 +127,15 @@ bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
 /* ---- adding -------------------------------------------------------------------------------------------------- */
 
 tn_status kernel_table_extend(const KernelDesc *const *more, size_t n, KernelTable **out) {
-    KernelTable *before = (KernelTable *)table_now();
+    KernelTable *before = table_now();
     size_t size = sizeof *before + (before->n + n) * sizeof *before->rows;
     KernelTable *table = mem_alloc(&allocator_default, size, alignof(max_align_t));
     if (!table) return TN_OUT_OF_MEMORY;
     const KernelDesc **rows = (const KernelDesc **)(table + 1);
     memcpy(rows, before->rows, before->n * sizeof *rows);
-    *table = (KernelTable){rows, before->n, before};
+    table->rows = rows;
+    table->n = before->n;
+    table->before = before;
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
         while (at < table->n && rows[at]->priority > more[i]->priority) at++;

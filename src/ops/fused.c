@@ -18,27 +18,48 @@ static tn_status body_of(const Node *node, Graph **body) {
 
 /* What is known of the body's values. It is asked anew each time, since sizes that are known while the program runs need
    not have been when the body's types were found. */
+typedef struct Known {
+    const Value *value;
+    InferValue known;
+} Known;
 typedef struct Body {
     const Graph *graph;
     Model *model; /* NULL while a program runs */
     Arena arena;
-    Map values;   /* of values, by their ids, to InferValues */
-    double flops; /* of nodes whose sizes are known */
+    bool counts;
+    double flops; /* where it counts: of nodes whose sizes are known */
+    Known *known; /* in the order in which values were found */
+    size_t n, cap;
+    Known few[24]; /* most bodies ask for no memory */
 } Body;
 
-static Str key_of(const Value *v) { return (Str){(const char *)&v->id, sizeof v->id}; }
+static tn_status know(Body *b, const Value *v, const InferValue *known) {
+    if (b->n == b->cap) {
+        Known *more = arena_array(&b->arena, Known, 2 * b->cap);
+        if (!more) return TN_OUT_OF_MEMORY;
+        memcpy(more, b->known, b->n * sizeof *more);
+        b->known = more;
+        b->cap *= 2;
+    }
+    b->known[b->n++] = (Known){v, *known};
+    return TN_OK;
+}
 
-static tn_status know(Body *b, const Value *v, InferValue *known) { return map_set(&b->values, key_of(v), known); }
-
+/* What is read was mostly made just before. */
 static tn_status look_up(const Body *b, const Value *v, InferValue *out) {
-    const InferValue *known = v && v->graph == b->graph ? map_get(&b->values, key_of(v)) : NULL;
-    *out = known ? *known : (InferValue){0};
-    if (!v || known) return TN_OK;
+    *out = (InferValue){0};
+    if (!v) return TN_OK;
+    for (size_t i = b->n; i-- > 0;) {
+        if (b->known[i].value != v) continue;
+        *out = b->known[i].known;
+        return TN_OK;
+    }
     return fail(TN_INVALID_MODEL, "the body reads \"%s\", which is not its own; make it an operand",
                 v->name.n ? v->name.s : "a value without a name");
 }
 
 static tn_status add_flops(Body *b, const Node *node, const InferValue *in, const InferValue *out) {
+    if (!b->counts) return TN_OK;
     Shape *sizes = arena_array(&b->arena, Shape, node->n_operands + node->n_results + OP_MAX_INPUTS);
     if (!sizes) return TN_OUT_OF_MEMORY;
     Shape *results = sizes + node->n_operands + 1;
@@ -48,26 +69,30 @@ static tn_status add_flops(Body *b, const Node *node, const InferValue *in, cons
     return TN_OK;
 }
 
+enum { FEW = 6 };
+
 static tn_status infer_one(Body *b, const Node *node) {
-    InferValue *in = arena_array(&b->arena, InferValue, node->n_operands + node->n_results + 1);
-    Dim(*contents)[CONTENT_MAX] = NULL;
-    if (b->model) contents = arena_alloc(&b->arena, (node->n_results + 1) * sizeof *contents, alignof(Dim));
-    if (!in || (b->model && !contents)) return TN_OUT_OF_MEMORY;
-    InferValue *out = in + node->n_operands;
+    InferValue few[FEW] = {{0}}, *in = few;
     const Tensor *payload = value_constant(node_result(node, 0));
     if (payload) {
-        *out = infer_concrete(payload, true);
-        return know(b, node->results[0], out);
+        few[0] = infer_concrete(payload, true);
+        return know(b, node->results[0], few);
     }
     if (node->op->flags & OP_CONTROL)
         return fail(TN_INVALID_MODEL, "the body holds %s, which has nested graphs", node->op->name);
+    Dim(*contents)[CONTENT_MAX] = NULL;
+    if (b->model) contents = arena_alloc(&b->arena, (node->n_results + 1) * sizeof *contents, alignof(Dim));
+    if (node->n_operands + node->n_results > FEW)
+        in = arena_array(&b->arena, InferValue, node->n_operands + node->n_results);
+    if (!in || (b->model && !contents)) return TN_OUT_OF_MEMORY;
+    InferValue *out = in + node->n_operands;
     for (uint32_t i = 0; i < node->n_operands; i++) TRY(look_up(b, node_operand(node, i), &in[i]));
     TRY(op_infer(node, b->model, in, out, contents));
     for (uint32_t i = 0; i < node->n_results; i++) TRY(know(b, node->results[i], &out[i]));
     return add_flops(b, node, in, out);
 }
 
-static tn_status infer_body(Body *b, InferValue *in, InferValue *out) {
+static tn_status infer_body(Body *b, const InferValue *in, InferValue *out) {
     for (size_t i = 0; i < b->graph->inputs.len; i++) TRY(know(b, b->graph->inputs.data[i], &in[i]));
     for (const Node *node = b->graph->first; node; node = node->next) TRY(infer_one(b, node));
     for (size_t i = 0; i < graph_n_outputs(b->graph); i++) TRY(look_up(b, graph_output(b->graph, i), &out[i]));
@@ -75,21 +100,22 @@ static tn_status infer_body(Body *b, InferValue *in, InferValue *out) {
 }
 
 static void body_open(Body *b, const Graph *graph, Model *model) {
-    *b = (Body){.graph = graph, .model = model};
+    b->graph = graph;
+    b->model = model;
+    b->counts = false;
+    b->flops = 0;
+    b->known = b->few;
+    b->n = 0;
+    b->cap = sizeof b->few / sizeof *b->few;
     arena_init(&b->arena, &graph->model->ctx->allocator);
-    map_init(&b->values, &graph->model->ctx->allocator);
 }
 
-static void body_close(Body *b) {
-    map_free(&b->values);
-    arena_free(&b->arena);
-}
+static void body_close(Body *b) { arena_free(&b->arena); }
 
 static tn_status infer_through(InferCtx *c, Body *b) {
-    InferValue *in = arena_array(&b->arena, InferValue, (size_t)c->n_in + (size_t)c->n_out + 1), *out = in + c->n_in;
-    if (!in) return TN_OUT_OF_MEMORY;
-    for (int i = 0; i < c->n_in; i++) in[i] = c->in[i];
-    TRY(infer_body(b, in, out));
+    InferValue few[FEW], *out = few;
+    if (c->n_out > FEW && !(out = arena_array(&b->arena, InferValue, (size_t)c->n_out))) return TN_OUT_OF_MEMORY;
+    TRY(infer_body(b, c->in, out));
     for (int i = 0; i < c->n_out; i++) {
         set_result(c, i, &out[i]);
         if (out[i].content && out[i].kind == TYPE_TENSOR) set_content(c, i, out[i].content, out[i].n_content);
@@ -125,6 +151,7 @@ static double flops(const Node *node, const Shape *in, const Shape *out) {
         return 0;
     }
     body_open(&b, graph, NULL);
+    b.counts = true;
     double sum = sum_flops(&b, node, in);
     body_close(&b);
     diag_clear();

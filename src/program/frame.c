@@ -85,6 +85,21 @@ tn_status frame_new(const Program *program, Runner *runner, Memory *memory, Fram
     return TN_OK;
 }
 
+tn_status hold(Context *ctx, Prepared *prepared, int way, Held **out) {
+    Held *held = mem_alloc(&ctx->allocator, sizeof *held, alignof(Held));
+    if (held) *held = (Held){*prepared, way, 1};
+    else if (prepared->release) prepared->release(prepared, &ctx->allocator);
+    *prepared = (Prepared){0};
+    *out = held;
+    return held ? TN_OK : TN_OUT_OF_MEMORY;
+}
+
+void step_let_go(Held *held, const Allocator *a) {
+    if (!held || --held->n_holders > 0) return;
+    if (held->prepared.release) held->prepared.release(&held->prepared, a);
+    mem_free(a, held, sizeof *held);
+}
+
 void frame_free(Frame *f) {
     if (!f) return;
     const Allocator *a = &f->runner->ctx->allocator;
@@ -93,7 +108,7 @@ void frame_free(Frame *f) {
         for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
             frame_free(f->children[i][k]);
     for (size_t i = 0; f->steps && i < f->program->instrs.len; i++) {
-        if (f->steps[i].prepared.release) f->steps[i].prepared.release(&f->steps[i].prepared, a);
+        step_let_go(f->steps[i].held, a);
         trials_free(f, &f->steps[i]);
     }
     for (size_t i = 0; i < f->segments.len; i++) arena_free(&f->segments.data[i].arena);
@@ -343,7 +358,7 @@ tn_status frame_info(const Frame *f, FrameInfo *info) {
     for (size_t i = 0; i < f->segments.len && f->segments.data[i].planned; i++) {
         info->n_segments++;
         for (int32_t k = f->segments.data[i].start; k < f->segments.data[i].end; k++) {
-            info->flops += f->steps[k].flops;
+            info->flops += frame_flops(f, (size_t)k);
             count_moves(f, k, info);
         }
     }

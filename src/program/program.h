@@ -66,18 +66,24 @@ typedef struct Made {
     bool runs;        /* by a raster, with the instruction; else it is a view, a virtual value, or lies there already */
 } Made;
 
+/* What a kernel prepared, held by the steps of all frames of a session that it serves. */
+typedef struct Held {
+    Prepared prepared;
+    int way; /* that it is for */
+    size_t n_holders;
+} Held;
+
 /* How an instruction runs for the shapes at hand. */
 typedef struct Step {
     StepAction action;
     bool folded;
     const KernelDesc *kernel;
-    Prepared prepared;
-    int way;               /* of the kernel's; 0: it has one only, or chooses by itself */
-    int usual;             /* that it takes by itself; 0: it has one only */
-    struct Trials *trials; /* ways to be measured; NULL: none */
-    uint32_t pack;         /* bit i: operand i is handed over as a dense copy */
-    Made *made;            /* one a result; NULL: a kernel makes them */
-    double flops;
+    Held *held;                  /* NULL: its kernel prepares nothing */
+    int way;                     /* of the kernel's; 0: it has one only, or chooses by itself */
+    int usual;                   /* that it takes by itself; 0: it has one only */
+    struct Trials *trials;       /* ways to be measured; NULL: none */
+    uint32_t pack;               /* bit i: operand i is handed over as a dense copy */
+    Made *made;                  /* one a result; NULL: a kernel makes them */
     uint64_t began, nanoseconds; /* of the last run that was profiled; on the clock of monotonic_ns */
 } Step;
 
@@ -140,6 +146,8 @@ typedef struct Frame {
     struct SlotState *state;  /* by slot */
     Step *steps;              /* by instruction */
     struct Frame ***children; /* by instruction and body; NULL until run */
+    const struct Frame
+        *like; /* while it is planned: a frame of the same program to share what kernels prepared; or NULL */
     VEC(Segment) segments;
     Memory *memory;
     Memory own_memory;
@@ -194,6 +202,8 @@ typedef struct Traffic {
     uint64_t moved; /* written without arithmetic: by rasters, and as dense copies of operands */
 } Traffic;
 Traffic frame_traffic(const Frame *frame, size_t i);
+/* Its floating-point operations: 0 where sizes are not known, and of what is folded. */
+double frame_flops(const Frame *frame, size_t i);
 
 tn_status runner_init(Runner *runner, Context *ctx);
 void runner_free(Runner *runner);

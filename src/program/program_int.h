@@ -96,6 +96,10 @@ tn_status segment_plan(Frame *f, size_t k);
 bool segment_holds(const Frame *f, size_t segment);
 /* What an instruction reads of constants, but for operands whose bit is set, has to be there when it runs. */
 void want_constants(Frame *f, const Instr *instr, uint32_t replaced);
+/* Takes over what was prepared, also on failure. */
+tn_status hold(Context *ctx, Prepared *prepared, int way, Held **out);
+/* One holder less; NULL is ignored. */
+void step_let_go(Held *held, const Allocator *a);
 /* Puts those in place that are wanted: a later run takes no lock for them. */
 tn_status frame_read_constants(Frame *f);
 /* Data pointers from their homes of slots planned and made before instruction `end`: what comes after may be planned

@@ -100,7 +100,8 @@ static tn_status run_kernel(Frame *f, int32_t i, const Instr *instr, Step *step)
     }
     int way = step->way;
     struct Trial *trial = trial_next(f, step, i);
-    const Prepared *prepared = trial ? trial_prepared(trial, &way) : &step->prepared;
+    static const Prepared nothing;
+    const Prepared *prepared = trial ? trial_prepared(trial, &way) : step->held ? &step->held->prepared : &nothing;
     Launch l = {.host = {host_run_graph, host_alloc, host_give, host_poll}, .f = f, .i = i};
     KernelCtx c = {.node = instr->node,
                    .n_in = (int)instr->n_in,

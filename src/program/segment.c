@@ -279,14 +279,33 @@ static tn_status order_results(Planning *p, const Instr *instr, const KernelQuer
     return TN_OK;
 }
 
+static bool serves(const Step *step, const KernelQuery *q) {
+    const Held *held = step->kernel == q->kernel && q->kernel->keeps ? step->held : NULL;
+    return held && held->way == q->way && q->kernel->keeps(q, &held->prepared);
+}
+
+static tn_status prepare_new(Context *ctx, const KernelQuery *q, Held **out) {
+    Prepared prepared = {0};
+    TRY(q->kernel->prepare(q, ctx, &prepared));
+    return hold(ctx, &prepared, q->way, out);
+}
+
+/* What a kernel prepared survives new sizes where it says so. */
 static tn_status prepare_kernel(Planning *p, int32_t i, KernelQuery *q, Step *step) {
     Context *ctx = p->f->runner->ctx;
-    Prepared before = step->prepared;
-    step->prepared = (Prepared){0};
-    tn_status status = choose_way(p, i, q, step);
-    bool prepares = q->kernel->prepare && !p->f->runner->plan_only;
-    if (status == TN_OK && prepares) status = q->kernel->prepare(q, ctx, &step->prepared);
-    if (before.release) before.release(&before, &ctx->allocator); /* now, so that what both share stays */
+    const Step *like = p->f->like ? &p->f->like->steps[i] : NULL;
+    Held *before = step->held;
+    TRY(choose_way(p, i, q, step));
+    if (serves(step, q)) return TN_OK;
+    step->held = NULL;
+    tn_status status = TN_OK;
+    if (like && serves(like, q)) {
+        step->held = like->held;
+        step->held->n_holders++;
+    } else if (q->kernel->prepare && !p->f->runner->plan_only) {
+        status = prepare_new(ctx, q, &step->held);
+    }
+    step_let_go(before, &ctx->allocator); /* now, so that what both share stays */
     return status;
 }
 
@@ -318,16 +337,6 @@ static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *s
 
 /* ---- one instruction ----------------------------------------------------------------------------------------- */
 
-static void count_flops(const Instr *instr, Step *step, const Facts *x) {
-    Shape *in = NULL, out[OP_MAX_OUTPUTS], small[OP_MAX_INPUTS];
-    step->flops = 0;
-    if (instr->n_in > OP_MAX_INPUTS || instr->n_out > OP_MAX_OUTPUTS || instr->n_out == 0) return;
-    in = small;
-    for (uint32_t k = 0; k < instr->n_in; k++) in[k] = x->known[k].present ? x->known[k].shape : shape_unknown();
-    for (uint32_t k = 0; k < instr->n_out; k++) out[k] = x->found[k].shape;
-    if (shape_is_known(&out[0])) step->flops = op_flops(instr->node, in, out);
-}
-
 /* Whatever does not fit, it is told with what is there. */
 static void note_operands(const Instr *instr, const Facts *x) {
     char text[400];
@@ -354,12 +363,10 @@ static tn_status plan_instr(Planning *p, int32_t i) {
     TRY(status);
     TRY(set_results(p, instr, &x));
     step->folded = is_foldable(p, instr, &from_run_time);
-    step->flops = 0;
     if (step->folded) {
         step->action = STEP_NOTHING;
         return fold(p, instr, &x);
     }
-    count_flops(instr, step, &x);
     step->made = NULL;
     if (instr->node->op->regions) {
         TRY(plan_moves(p, i, &x, &declined));

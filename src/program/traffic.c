@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many bytes an instruction reads and writes. */
+/* How many bytes an instruction reads and writes, and what it computes. Asked of a plan, never while one is made. */
 #include "program/program_int.h"
 
 static uint64_t bytes(tn_dtype dtype, int64_t count) { return ((uint64_t)count * (uint64_t)dtype_bits(dtype) + 7) / 8; }
@@ -72,4 +72,19 @@ Traffic frame_traffic(const Frame *f, size_t i) {
     const Step *step = &f->steps[i];
     if (step->folded || step->action == STEP_NOTHING) return (Traffic){0};
     return step->action == STEP_RASTER ? raster_traffic(f, instr, step) : kernel_traffic(f, instr, step);
+}
+
+static Shape shape_now(const Frame *f, int32_t s) {
+    if (s < 0 || !f->state[s].known || f->t[s].kind != TYPE_TENSOR) return shape_unknown();
+    return shape_make(f->t[s].rank, f->t[s].dims);
+}
+
+double frame_flops(const Frame *f, size_t i) {
+    const Instr *instr = &f->program->instrs.data[i];
+    Shape in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    if (f->steps[i].folded || instr->n_in > OP_MAX_INPUTS || instr->n_out > OP_MAX_OUTPUTS || instr->n_out == 0)
+        return 0;
+    for (uint32_t k = 0; k < instr->n_in; k++) in[k] = shape_now(f, instr->in[k]);
+    for (uint32_t k = 0; k < instr->n_out; k++) out[k] = shape_now(f, instr->out[k]);
+    return shape_is_known(&out[0]) ? op_flops(instr->node, in, out) : 0;
 }

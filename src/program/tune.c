@@ -68,7 +68,7 @@ static tn_status make_trials(Frame *f, KernelQuery *q, uint32_t ways, Step *step
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
 uint32_t trials_replaced(const Step *step) {
-    uint32_t replaced = step->prepared.replaces;
+    uint32_t replaced = step->held ? step->held->prepared.replaces : 0;
     for (int i = 0; step->trials && i < step->trials->n; i++) replaced &= step->trials->trial[i].prepared.replaces;
     return replaced;
 }
@@ -113,11 +113,11 @@ static tn_status settle(Frame *f, Step *step) {
     double us = 1e-3 * (double)best->least, usual_us = usual ? 1e-3 * (double)usual->least : us;
     TRY(tuning_keep(f->runner->tuning, trials->kernel, (Str){trials->work.s, trials->work.n},
                     (Str){trials->declared.s, trials->declared.n}, best->way, us, usual_us));
-    Prepared before = step->prepared;
-    step->prepared = best->prepared;
+    Held *before = step->held;
     step->way = best->way;
-    best->prepared = before;
-    return TN_OK;
+    tn_status status = hold(f->runner->ctx, &best->prepared, best->way, &step->held);
+    step_let_go(before, &f->runner->ctx->allocator);
+    return status;
 }
 
 /* Frames nest as bodies do. */

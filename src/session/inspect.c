@@ -123,7 +123,7 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     info->n_results = instr->n_out;
     if (!planned) return TN_OK;
     Traffic traffic = frame_traffic(f, i);
-    info->flops = f->steps[i].flops;
+    info->flops = frame_flops(f, i);
     info->nanoseconds = f->steps[i].nanoseconds;
     info->began = f->steps[i].began;
     info->bytes_read = traffic.read;

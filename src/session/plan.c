@@ -29,9 +29,12 @@ static tn_status choose_kernels(void *user, Graph *graph) {
     TRY(generate_program(user, graph));
     const Program *program = b->plan->program ? b->plan->program : s->program;
     if (!b->plan->frame) TRY(frame_new(program, &s->runner, &s->memory, &b->plan->frame));
-    TRY(frame_choose(b->plan->frame, s->inputs, NULL));
-    b->chosen = true;
-    return TN_OK;
+    bool alike = s->n_plans > 0 && s->plans[0].frame->program == program;
+    b->plan->frame->like = alike ? s->plans[0].frame : NULL;
+    tn_status status = frame_choose(b->plan->frame, s->inputs, NULL);
+    b->plan->frame->like = NULL;
+    b->chosen = status == TN_OK;
+    return status;
 }
 
 static tn_status plan_memory(void *user, Graph *graph) {
@@ -144,6 +147,16 @@ static bool plan_fits(const tn_session *s, const Plan *plan) {
 
 bool session_fits(const tn_session *s) { return s->current && plan_fits(s, &s->plans[0]); }
 
+/* A new plan is made in the frame of the one that goes, whose memory it takes over, and what kernels had prepared that is the
+   same for the new shapes. */
+static void take_frame(Plan *old, Plan *plan) {
+    if (!old->ir) {
+        plan->frame = old->frame;
+        old->frame = NULL;
+    }
+    plan_free(old);
+}
+
 tn_status session_plan(tn_session *s) {
     Plan plan = {.growing = s->growing};
     s->current = NULL;
@@ -152,7 +165,7 @@ tn_status session_plan(tn_session *s) {
         make_current(s, i, s->plans[i]);
         return TN_OK;
     }
-    if (s->n_plans == s->max_plans) plan_free(&s->plans[--s->n_plans]);
+    if (s->n_plans == s->max_plans) take_frame(&s->plans[--s->n_plans], &plan);
     s->runner.tune = s->tunes;
     tn_status status = build(s, &plan);
     if (status == TN_OK) make_current(s, s->n_plans++, plan);

@@ -34,6 +34,9 @@ enum { BODY_MOST_INPUTS = 2 * OP_MAX_INPUTS, BODY_MOST_VALUES = 1024, BODY_MOST_
    must outlive it. Only for what heavy_open, body_takes or body_is_light accepted. */
 tn_status body_compile(const Node *node, const Node *heavy, Arena *arena, Body **out);
 
+/* For `keeps`, of kernels that prepare a body and nothing else: it follows from the node. */
+bool prepared_of_node(const KernelQuery *q, const Prepared *prepared);
+
 /* The common short ones, which a heavy kernel does with the tile still in registers:
        y = min(max(x [+ bias along columns] [+ residual], lo), hi)
    in that order of operations, where residual is an operand of the node with the result's sizes. NaN stays: vf_max(lo, x) and

@@ -188,6 +188,16 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
     return conv_prepare(q, context, is_conv, pack_constant, out);
 }
 
+/* Other sizes may be done in another way. */
+static bool keeps(const KernelQuery *q, const Prepared *prepared) {
+    const ConvPrepared *p = prepared->data;
+    const Tensor *x = conv_operand(&p->heavy, q->in, 0), *w = conv_operand(&p->heavy, q->in, 1);
+    ConvGeom g;
+    if (!p->packed) return !w->data || !tensor_is_dense(w);
+    conv_geom(p->heavy.node, x, w, &q->out[0], &g);
+    return (q->way ? choices[q->way - 1].way : way_of(&g, true)) == (Way)p->way;
+}
+
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
 static tn_status scratch_weights(KernelCtx *c, const ConvGeom *g, Way way, float **out) {
@@ -253,6 +263,7 @@ const KernelDesc kernel_cpu_conv = {
     .offers = offers,
     .pack_format = "conv",
     .prepare = prepare,
+    .keeps = keeps,
     .gaps = true,
     .launch = launch,
 };

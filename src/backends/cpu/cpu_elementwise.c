@@ -276,6 +276,7 @@ const KernelDesc kernel_cpu_elementwise = {
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,
+    .keeps = prepared_of_node,
     .gaps = true,
     .launch = launch,
 };

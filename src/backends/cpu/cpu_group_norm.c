@@ -232,5 +232,6 @@ const KernelDesc kernel_cpu_group_norm = {
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,
+    .keeps = prepared_of_node,
     .launch = launch,
 };

@@ -426,6 +426,18 @@ static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) 
     return status;
 }
 
+/* What is packed, and the program of a body, follow from constants; whether the body is a short one from sizes. */
+static bool keeps(const KernelQuery *q, const Prepared *prepared) {
+    const Made *made = prepared->data;
+    const Tensor *right = operand(&made->heavy, q->in, q->n_in, 1);
+    BodyShort tail;
+    if (!made->packed && right->data) return false;
+    if (!made->body) return true;
+    bool is_short = body_as_short(made->body, q, q->out[0].rank - 1, &tail);
+    return is_short == made->is_short &&
+           (!is_short || (tail.bias == made->tail.bias && tail.residual == made->tail.residual));
+}
+
 static const float *first_of(const Tensor *t, const Tensor *empty) {
     const Tensor *from = tensor_count(t) ? t : empty; /* of nothing there may be no memory */
     return (const float *)tensor_bytes(from);
@@ -481,5 +493,6 @@ const KernelDesc kernel_cpu_matmul = {
     .offers = offers,
     .pack_format = "gemm_b",
     .prepare = prepare,
+    .keeps = keeps,
     .launch = launch,
 };

@@ -241,5 +241,6 @@ const KernelDesc kernel_cpu_norm = {
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,
+    .keeps = prepared_of_node,
     .launch = launch,
 };

@@ -370,5 +370,6 @@ const KernelDesc kernel_cpu_reduce = {
     .strided = strided_all,
     .cost = cost,
     .prepare = prepare,
+    .keeps = prepared_of_node,
     .launch = launch,
 };

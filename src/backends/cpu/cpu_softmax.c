@@ -176,5 +176,6 @@ const KernelDesc kernel_cpu_softmax = {
     .in_place = in_place,
     .cost = cost,
     .prepare = prepare,
+    .keeps = prepared_of_node,
     .launch = launch,
 };
