@@ -185,6 +185,109 @@ static void test_more_paths(void **state) {
     end(&f);
 }
 
+/* ---- sizes that change ------------------------------------------------------------------------------------------ */
+
+/* Of one row, what is added is the same for all rows there are; of more it is not: what kernels prepared for the one is not
+   for the other. */
+static const char resized[] = FORM(
+    "graph @resized(%x: f32[1,3,h,w], %r: f32[1,h,4]) -> (%y, %z) {\n"
+    "  %k = Expand(f32[] 0.25, i64[4] [4, 3, 3, 3])\n  %m = Expand(f32[] 0.5, i64[2] [4, 4])\n"
+    "  %conv = Conv(%x, %k) {pads=[1,1,1,1]}\n  %y = Relu(%conv)\n"
+    "  %t = Softmax(%r)\n  %p = MatMul(%r, %m)\n  %s = Add(%p, %t)\n  %z = Relu(%s)\n}\n");
+
+static void run_sizes(const Fix *f, tn_session *s, int64_t h, int64_t w, tn_tensor **out) {
+    tn_tensor *in[] = {floats(f->ctx, 4, (int64_t[]){1, 3, h, w}, 1), floats(f->ctx, 3, (int64_t[]){1, h, 4}, 2)};
+    OK(run(s, in, out));
+    release(in, 2);
+}
+
+static void test_sizes_change(void **state) {
+    (void)state;
+    Fix f;
+    tn_session *few, *fresh;
+    begin(&f, resized);
+    for (int plans = 1; plans <= 3; plans++) {
+        OK(tn_session_create(f.model, &(tn_session_options){.max_plans = plans}, &few));
+        for (int i = 0; i < 24; i++) {
+            int64_t h = i % 2 ? 2 + i * 7 % 60 : 1, w = 1 + i * 5 % 70;
+            tn_tensor *got[2] = {0}, *want[2] = {0};
+            OK(tn_session_create(f.model, NULL, &fresh));
+            run_sizes(&f, few, h, w, got);
+            run_sizes(&f, fresh, h, w, want);
+            for (int k = 0; k < 2; k++) assert_same(got[k], want[k]);
+            release(got, 2);
+            release(want, 2);
+            tn_session_release(fresh);
+        }
+        tn_session_release(few);
+    }
+    end(&f);
+}
+
+/* ---- how ops are run -------------------------------------------------------------------------------------------- */
+
+/* Whether some instruction's label has that op in it. */
+static bool runs_op(const tn_session *s, const char *op) {
+    tn_session_info info;
+    bool found = false;
+    OK(tn_session_get_info(s, &info));
+    for (size_t i = 0; i < info.n_instructions; i++) {
+        tn_instruction_info instr;
+        OK(tn_session_instruction(s, i, &instr));
+        found |= strstr(instr.op, op) != NULL;
+    }
+    return found;
+}
+
+static void assert_lowered(const Fix *f, const char *all, const char *first, const char *second, bool relu,
+                           bool softplus, tn_tensor *const *in, tn_tensor *const *want) {
+    tn_session *s;
+    tn_tensor *got[2] = {0};
+    tn_path paths[] = {{TO("y"), .lowering = first}, {TO("z"), .lowering = second}};
+    for (int level = TN_OPT_0; level <= TN_OPT_3; level++) {
+        tn_pass_settings settings = {.opt_level = (tn_opt_level)level, .lowering = all};
+        OK(tn_session_create(f->model, &(tn_session_options){.paths = paths, .n_paths = 2, .passes = &settings}, &s));
+        OK(run(s, in, got));
+        assert_int_equal(runs_op(s, "Relu"), relu);
+        assert_int_equal(runs_op(s, "Gelu"), softplus);
+        for (int k = 0; k < 2; k++)
+            for (int64_t i = 0; i < tn_tensor_count(got[k]); i++)
+                assert_true(fabsf(((float *)tn_tensor_data(got[k]))[i] - ((float *)tn_tensor_data(want[k]))[i]) <
+                            1e-5f);
+        release(got, 2);
+        tn_session_release(s);
+    }
+}
+
+/* A wish is for the nodes that its path is the first to need, one for the session for all; in fused bodies too. */
+static void test_lowering(void **state) {
+    (void)state;
+    static const char text[] = FORM(
+        "graph @g(%x: f32[n,4], %weight: f32[4,4]) -> (%y, %z) {\n"
+        "  %product = MatMul(%x, %weight)\n  %relu = Relu(%product)\n  %y = Add(%relu, %x)\n"
+        "  %g = Gelu(%relu)\n  %z = MatMul(%g, %weight)\n}\n");
+    Fix f;
+    begin(&f, text);
+    tn_tensor *in[] = {rows(f.ctx, 3, 1), rows(f.ctx, 4, 2)}, *want[2] = {0};
+    run_whole(&f, NAMES("y", "z"), 2, in, want);
+    assert_lowered(&f, NULL, NULL, NULL, true, true, in, want);
+    assert_lowered(&f, "Relu=geometry", NULL, NULL, false, true, in, want);
+    assert_lowered(&f, NULL, "Relu=geometry, Gelu=loop", NULL, false, true, in, want); /* the first has no Gelu */
+    assert_lowered(&f, NULL, NULL, "Relu=geometry,Gelu=loop", true, false, in, want);  /* the Relu is the first's */
+    assert_lowered(&f, "*=geometry", "Relu=origin", NULL, true, false, in, want);
+    assert_lowered(&f, "Gelu=geometry,*=origin", NULL, NULL, true, false, in, want);
+    tn_session *s;
+    tn_path path = {TO("y"), .lowering = "Reluu=loop"};
+    assert_int_equal(tn_session_create(f.model, &(tn_session_options){.paths = &path, .n_paths = 1}, &s), TN_NOT_FOUND);
+    assert_non_null(strstr(tn_last_error(), "did you mean \"Relu\""));
+    path.lowering = "Relu";
+    assert_int_equal(tn_session_create(f.model, &(tn_session_options){.paths = &path, .n_paths = 1}, &s),
+                     TN_INVALID_ARGUMENT);
+    release(in, 2);
+    release(want, 2);
+    end(&f);
+}
+
 /* From one output to another, by the name that the interface gives it; a constant; the same session twice. */
 static void test_names_of_ends(void **state) {
     (void)state;
@@ -791,6 +894,8 @@ int main(void) {
         cmocka_unit_test(test_defer_packing),
         cmocka_unit_test(test_one_path),
         cmocka_unit_test(test_more_paths),
+        cmocka_unit_test(test_sizes_change),
+        cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_names_of_ends),
         cmocka_unit_test(test_nested_graphs_read),
         cmocka_unit_test(test_given_sizes),
