@@ -173,20 +173,21 @@ int npz_load(tn_context *context, const char *path, const char *name, tn_tensor 
 /* ---- passes (settings.c, records.c) --------------------------------------------------------------------------- */
 
 typedef struct PassOptions {
-    char *passes, *level;
+    char *passes, *level, *lowering;
     char **added, **disabled, **places, **rules;
     int unproven;
     tn_pass_settings settings; /* filled by passes_read */
     tn_place *place_list;
 } PassOptions;
-#define PASS_OPTIONS(o)                                                                                             \
-    {"passes", '\0', POPT_ARG_STRING, &(o).passes, 0, "the passes to run instead of the default list", "LIST"},     \
-        {"level", 'O', POPT_ARG_STRING, &(o).level, 0, "opt level, 0 to 3 (2)", "N"},                               \
-        {"add", '\0', POPT_ARG_ARGV, &(o).added, 0, "passes to run besides", "LIST"},                               \
-        {"disable", '\0', POPT_ARG_ARGV, &(o).disabled, 0, "a pass not to run", "PASS"},                            \
-        {"place", '\0', POPT_ARG_ARGV, &(o).places, 0, "where nodes may run, best first: cpu, cpu/f16", "PLACE"},   \
-        {"rules", '\0', POPT_ARG_ARGV, &(o).rules, 0, "a file of rewrite rules, proven when it is read", "FILE"}, { \
-        "unproven", '\0', POPT_ARG_NONE, &(o).unproven, 0, "take those rules as they are", NULL                     \
+#define PASS_OPTIONS(o)                                                                                                \
+    {"passes", '\0', POPT_ARG_STRING, &(o).passes, 0, "the passes to run instead of the default list", "LIST"},        \
+        {"level", 'O', POPT_ARG_STRING, &(o).level, 0, "opt level, 0 to 3 (2)", "N"},                                  \
+        {"add", '\0', POPT_ARG_ARGV, &(o).added, 0, "passes to run besides", "LIST"},                                  \
+        {"disable", '\0', POPT_ARG_ARGV, &(o).disabled, 0, "a pass not to run", "PASS"},                               \
+        {"place", '\0', POPT_ARG_ARGV, &(o).places, 0, "where nodes may run, best first: cpu, cpu/f16", "PLACE"},      \
+        {"lowering", '\0', POPT_ARG_STRING, &(o).lowering, 0, "how ops are run: Conv=geometry,Gather=loop", "OP=HOW"}, \
+        {"rules", '\0', POPT_ARG_ARGV, &(o).rules, 0, "a file of rewrite rules, proven when it is read", "FILE"}, {    \
+        "unproven", '\0', POPT_ARG_NONE, &(o).unproven, 0, "take those rules as they are", NULL                        \
     }
 /* Reads the rules and checks the names. GO_ON or an exit code, reported. passes_free is due in any case. */
 int passes_read(const Command *command, PassOptions *options);

@@ -11,8 +11,9 @@ static char *full_name(const tn_op_info *op) {
 }
 
 static json_t *op_json(const tn_op_info *op) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "domain", op->domain, "name", op->name, "kind", op->kind,
-                     "summary", op->summary, "types", op->types, "kernels", op->kernels, "lowering", op->lowering);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "domain", op->domain, "name", op->name, "kind",
+                     op->kind, "summary", op->summary, "types", op->types, "kernels", op->kernels, "lowering",
+                     op->lowering, "ways", op->ways);
 }
 
 static int list_ops(bool json) {
@@ -49,6 +50,7 @@ static void print_op(const tn_op_info *op) {
     printf("%s%s%s: %s\n", colour(stdout, BOLD), name, colour(stdout, PLAIN), op->summary);
     printf("  %-8s %s\n  %-8s %s\n  %-8s %s\n", "kind", op->kind, "types", op->types, "runs by", op->kernels);
     if (op->lowering[0]) printf("  %-8s %s\n", "made of", op->lowering);
+    if (op->ways[0]) printf("  %-8s %s\n", "ways", op->ways);
     free(name);
 }
 

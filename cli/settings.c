@@ -41,6 +41,7 @@ static int read_level(const Command *command, const char *level, tn_pass_setting
 int passes_read(const Command *command, PassOptions *o) {
     tn_pass_settings *s = &o->settings;
     s->pipeline = o->passes;
+    s->lowering = o->lowering;
     s->disabled = (const char *const *)o->disabled;
     s->n_disabled = count(o->disabled);
     s->added = (const char *const *)o->added;

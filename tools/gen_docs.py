@@ -72,8 +72,8 @@ def kinds_table(ops):
     lines = []
     for kind in ("deformable", "composite"):
         found = [op for op in ops if op["kind"] == kind]
-        lines.append(f"\n{len(found)} {kind} ops:\n\n| op | made of |\n|---|---|\n")
-        lines += [f"| {names[id(op)]} | {cell(op['lowering'])} |\n" for op in found]
+        lines.append(f"\n{len(found)} {kind} ops:\n\n| op | made of | ways |\n|---|---|---|\n")
+        lines += [f"| {names[id(op)]} | {cell(op['lowering'])} | {op['ways']} |\n" for op in found]
     for kind in ("host", "atomic"):
         found = [names[id(op)] for op in ops if op["kind"] == kind]
         lines.append(f"\n{len(found)} {kind} ops: {', '.join(found)}.\n")

@@ -129,11 +129,13 @@ typedef struct tn_pass_settings {
     size_t n_disabled;
     const tn_place *places; /* none: the processor, then the reference kernels */
     size_t n_places;
-    uint64_t max_passes;             /* only the first of them run; 0: all */
-    uint64_t max_changes;            /* and only so many single changes are made; 0: all */
-    bool verify_each;                /* check the model after each pass that changed it; always done after each phase */
-    const char *print_folder;        /* where print_when writes numbered files */
-    unsigned print_when;             /* tn_print_when, added up */
+    const char *lowering;     /* how ops are run, whatever their target would do: "Conv=geometry,Gather=loop,*=origin";
+                                        see docs/geometry.md. In sessions. NULL: as the target does */
+    uint64_t max_passes;      /* only the first of them run; 0: all */
+    uint64_t max_changes;     /* and only so many single changes are made; 0: all */
+    bool verify_each;         /* check the model after each pass that changed it; always done after each phase */
+    const char *print_folder; /* where print_when writes numbered files */
+    unsigned print_when;      /* tn_print_when, added up */
     const char *const *print_passes; /* none: all */
     size_t n_print_passes;
     const char *reproducer; /* .tn: written before each pass and removed after it, so that it stays when one fails or

@@ -193,7 +193,8 @@ typedef struct tn_path {
     const char *const *inputs; /* where it begins; these are inputs unless another path makes them */
     size_t n_inputs;           /* 0: it goes back to the model's inputs */
     const char *const *outputs;
-    size_t n_outputs; /* at least 1 */
+    size_t n_outputs;     /* at least 1 */
+    const char *lowering; /* how ops are run that no earlier path needs, as in tn_pass_settings; NULL: as those say */
 } tn_path;
 
 typedef struct tn_session_options {
@@ -370,6 +371,7 @@ typedef struct tn_op_info {
     const char *types;    /* element types of the first operand: "f32 f64 i8 ..." */
     const char *kernels;  /* what runs it: "regions", "reference_any", ... */
     const char *lowering; /* what it is made of, for targets without a kernel for it; "" of an atomic one */
+    const char *ways;     /* of "origin geometry loop" those that it has: see docs/geometry.md */
 } tn_op_info;
 TN_API size_t tn_n_ops(void);
 TN_API tn_status tn_op(size_t i, tn_op_info *info); /* sorted by domain and name; strings live as long as the thread's

@@ -458,7 +458,12 @@ enum {
     OP_ALL_ATTRS = 32,   /* attributes are not checked against the list (constants, sub-graphs) */
     OP_OVERWRITES0 = 64, /* result 0 may lie in operand 0's memory, although it is not element-wise */
     OP_CLOSED = 128,     /* its nested graphs read nothing of the graphs around them */
+    OP_LOOPS = 256,      /* what it is made of may be counted loops */
 };
+
+/* How a target runs an op: whole, by a kernel; as simpler ops and regions; or as those and counted loops. Where one cannot
+   be had, the one before it is taken. */
+typedef enum Lowering { LOWERING_UNSAID, LOWERING_ORIGIN, LOWERING_GEOMETRY, LOWERING_LOOP } Lowering;
 
 #define OP_MAX_INPUTS 32
 #define OP_MAX_OUTPUTS 32

@@ -68,6 +68,9 @@ typedef struct KernelDesc {
     const char *op;                   /* "Conv", "tn.Fused", several with blanks between; NULL: `runs` says */
     bool (*runs)(const OpSchema *op); /* where `op` is NULL: which ops; NULL: all that have a reference function */
     Place place;
+    /* How the target wants an op that no kernel of its own runs. NULL, and LOWERING_UNSAID: it is for another row to say; where
+       none does, LOWERING_LOOP. */
+    Lowering (*wants)(const OpSchema *op);
     const char *isa; /* NULL: baseline */
     int priority;    /* the higher comes first */
     bool (*match)(const KernelQuery *q);
@@ -111,6 +114,8 @@ uint32_t strided_all(const Node *node);
 const KernelDesc *const *kernel_table(size_t *n);
 /* Whether some kernel there may run this op. "fc" and the like are no ops: false. */
 bool kernel_exists(const char *op, const char *target, tn_dtype precision);
+/* How the target runs it: LOWERING_ORIGIN by a kernel of its own, else what its rows want. */
+Lowering kernel_lowering(const char *op, const char *target, tn_dtype precision);
 const char *target_name(Target target); /* "cpu" */
 /* Bits of targets, by name; 0 for one that has no kernels here. */
 uint32_t target_bit(const char *name);

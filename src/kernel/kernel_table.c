@@ -124,6 +124,18 @@ bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
     return false;
 }
 
+Lowering kernel_lowering(const char *name, const char *target, tn_dtype precision) {
+    const OpSchema *op = op_of_name(name);
+    const KernelTable *table = table_now();
+    if (!op || kernel_exists(name, target, precision)) return LOWERING_ORIGIN;
+    for (size_t i = 0; i < table->n; i++) {
+        const KernelDesc *k = table->rows[i];
+        Lowering how = k->wants && strcmp(target_name(k->place.target), target) == 0 ? k->wants(op) : LOWERING_UNSAID;
+        if (how) return how;
+    }
+    return LOWERING_LOOP;
+}
+
 /* ---- adding -------------------------------------------------------------------------------------------------- */
 
 tn_status kernel_table_extend(const KernelDesc *const *more, size_t n, KernelTable **out) {

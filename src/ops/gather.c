@@ -122,6 +122,7 @@ const OpSchema op_Gather = {
     .name = "Gather",
     .summary = "Gather (ONNX 13): slices of an axis by index",
     .kind = OP_DEFORMABLE,
+    .flags = OP_LOOPS,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},

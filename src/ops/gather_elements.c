@@ -49,11 +49,12 @@ const OpSchema op_GatherElements = {
     .name = "GatherElements",
     .summary = "GatherElements (ONNX 13): elements of an axis by index",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},
     .infer = infer,
     .reference = reference,
     .lower = lower_gather_elements,
-    .lowering = "tn.Loop",
+    .lowering = "tn.Loop; regions where indices are constants",
 };

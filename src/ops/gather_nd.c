@@ -58,11 +58,12 @@ const OpSchema op_GatherND = {
     .name = "GatherND",
     .summary = "GatherND (ONNX 13): slices by index tuples",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"batch_dims", ATTR_INT, 0, 0, 0, NULL}},
     .infer = infer,
     .reference = reference,
     .lower = lower_gather_nd,
-    .lowering = "tn.Loop",
+    .lowering = "tn.Loop; regions where indices are constants",
 };

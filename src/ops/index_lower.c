@@ -212,6 +212,23 @@ tn_status lower_reverse_sequence(LowerCtx *c) {
     return TN_OK;
 }
 
+enum { MOST_SUMMED = 512 };
+
+/* Without loops each element is the sum or product of a window that ends, or begins, with it: windows overlap, and beyond the
+   end there is what changes nothing. */
+static Value *accumulate_windows(LowerCtx *c, Value *x, int axis, bool product, bool reverse) {
+    Shape s = *lower_shape(x);
+    int64_t inner = lower_product(&s, axis + 1, s.rank), n = s.dims[axis], outer = lower_product(&s, 0, axis), last = 3;
+    int64_t pads[2 * TN_MAX_RANK] = {0}, sizes[] = {outer, n, inner, n};
+    int64_t strides[] = {(2 * n - 1) * inner, inner, 1, inner};
+    if (n > MOST_SUMMED) return c->declined = true, NULL;
+    pads[axis + (reverse ? s.rank : 0)] = n - 1;
+    Value *wide = lower_pad(c, x, pads, lower_number(c, lower_dtype(x), product));
+    Value *windows = lower_view(c, wide, 0, sizes, strides, 4);
+    return lower_reshape(c, lower_reduce(c, product ? "ReduceProd" : "ReduceSum", windows, &last, 1, false), s.dims,
+                         s.rank);
+}
+
 /* A running sum or product along one axis: each step takes up what the one before has become. */
 static Value *accumulate(LowerCtx *c, Value *x, int axis) {
     bool product = strcmp(c->node->op->name, "CumProd") == 0, reverse = attr_int(c->node, "reverse") != 0;
@@ -221,6 +238,7 @@ static Value *accumulate(LowerCtx *c, Value *x, int axis) {
     pads[axis + (reverse ? s->rank : 0)] = 1;
     pads[axis + (reverse ? 0 : s->rank)] = -1;
     if (attr_int(c->node, "exclusive")) x = lower_pad(c, x, pads, lower_number(c, lower_dtype(x), product));
+    if (!c->loops) return accumulate_windows(c, x, axis, product, reverse);
     LowerLoop l = {.data = x, .reduction = product ? "mul" : "add", .n_trips = 1, .n_size = 2};
     l.trips[0] = max_i64(size - 1, 0);
     l.size[0] = lower_product(s, 0, axis), l.size[1] = inner;

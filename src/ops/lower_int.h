@@ -108,7 +108,10 @@ typedef struct LowerLoop {
     LowerSide from, to;
     const char *reduction; /* NULL: "none" */
 } LowerLoop;
+/* Without counted loops: what lower_boxes makes of it. */
 Value *lower_loop(LowerCtx *c, const LowerLoop *l);
+/* A tn.Raster, of loops that reduce nothing and whose indices are constants and not many; else declined. */
+Value *lower_boxes(LowerCtx *c, const LowerLoop *l);
 /* Row-major strides of sizes, in elements; the product of sizes [from, to). */
 void lower_strides(int rank, const int64_t *dims, int64_t *strides);
 int64_t lower_product(const Shape *s, int from, int to);

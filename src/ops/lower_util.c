@@ -31,7 +31,7 @@ static tn_status make_node(LowerCtx *c, const char *op, Value *const *operands, 
 
 Value *lower_node(LowerCtx *c, const char *op, Value *const *operands, size_t n, AttrList attrs, size_t n_results) {
     Node *node;
-    if (c->status != TN_OK) return NULL;
+    if (c->status != TN_OK || c->declined) return NULL;
     c->status = make_node(c, op, operands, n, attrs, n_results, &node);
     return c->status == TN_OK ? node->results[0] : NULL;
 }
@@ -130,7 +130,7 @@ Value *lower_number(LowerCtx *c, tn_dtype dtype, double value) {
 /* ---- common nodes -------------------------------------------------------------------------------------------- */
 
 Value *lower_cast(LowerCtx *c, Value *x, tn_dtype dtype) {
-    if (c->status != TN_OK || lower_dtype(x) == dtype) return x;
+    if (c->status != TN_OK || c->declined || lower_dtype(x) == dtype) return x;
     return LOWER_WITH(c, "Cast", ATTRS(attr_i("to", dtype)), x);
 }
 
@@ -227,6 +227,7 @@ Value *lower_loop(LowerCtx *c, const LowerLoop *l) {
     Value *operands[] = {l->data, l->source, l->source_index, l->result_index};
     Attr attrs[16];
     size_t n = 0, n_operands = 4;
+    if (!c->loops) return lower_boxes(c, l);
     add_list(attrs, &n, "trips", l->trips, l->n_trips);
     add_list(attrs, &n, "size", l->size, l->n_size);
     add_side(attrs, &n, l, &l->from, from);
@@ -333,8 +334,8 @@ static tn_status finish(LowerCtx *c, const Node *before, tn_status status, bool 
     return TN_OK;
 }
 
-tn_status op_lower(Node *node, bool *lowered) {
-    LowerCtx c = {.node = node};
+tn_status op_lower(Node *node, bool loops, bool *lowered) {
+    LowerCtx c = {.node = node, .loops = loops};
     const Node *before = node->prev;
     *lowered = node_is_fused(node);
     if (*lowered) return fused_inline(node);

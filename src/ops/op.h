@@ -90,13 +90,15 @@ tn_status add_region(RegionCtx *c, int out, const Region *region);
 struct LowerCtx {
     Node *node;
     Value *out[OP_MAX_OUTPUTS]; /* to be set: what stands for each result that is read */
+    bool loops;                 /* counted loops may be made; else what wants one is made of regions, or declined */
     bool declined;              /* set: the node stays as it is */
     tn_status status;           /* the first failure; the functions that make nodes do nothing after it */
     Arena scratch;
     Graph *into; /* where nodes are made, at the end; NULL: in front of the node */
 };
-/* What a node becomes by its op's `lower`, in its place; erases it. *lowered false: declined, and nothing has changed. */
-tn_status op_lower(Node *node, bool *lowered);
+/* What a node becomes by its op's `lower`, in its place, with or without counted loops; erases it. *lowered false: declined,
+   and nothing has changed. */
+tn_status op_lower(Node *node, bool loops, bool *lowered);
 /* The same node on f32 where its operands are 16-bit floats, between casts: what it is made of then rounds once, as it
    does. False: it has none. */
 tn_status lower_widened(Node *node, bool *widened);

@@ -70,6 +70,7 @@ const OpSchema op_ReverseSequence = {
     .name = "ReverseSequence",
     .summary = "ReverseSequence (ONNX 28): reverse sequences of given lengths",
     .kind = OP_DEFORMABLE,
+    .flags = OP_LOOPS,
     .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"sequence_lens", TS(TN_I64), 0, 0}},
     .outputs = {{"Y", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"batch_axis", ATTR_INT, 0, 1, 0, NULL}, {"time_axis", ATTR_INT, 0, 0, 0, NULL}},

@@ -217,36 +217,39 @@ const OpSchema op_LSTM = {
     .name = "LSTM",
     .summary = "Long short-term memory (ONNX 22)",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {RNN_INPUTS, {"initial_c", FLOAT_OPTIONAL}, {"P", FLOAT_OPTIONAL}},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}, {"Y_c", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"input_forget", ATTR_INT}, {"layout", ATTR_INT}},
     RNN_COMMON,
     .lower = lower_rnn,
-    .lowering = "MatMul of all steps, a Scan of MatMul and gates",
+    .lowering = "MatMul of all steps, a Scan of MatMul and gates, or that for each step",
 };
 
 const OpSchema op_GRU = {
     .name = "GRU",
     .summary = "Gated recurrent unit (ONNX 22)",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}, {"linear_before_reset", ATTR_INT}},
     RNN_COMMON,
     .lower = lower_rnn,
-    .lowering = "MatMul of all steps, a Scan of MatMul and gates",
+    .lowering = "MatMul of all steps, a Scan of MatMul and gates, or that for each step",
 };
 
 const OpSchema op_RNN = {
     .name = "RNN",
     .summary = "Recurrent layer of one gate (ONNX 22)",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {RNN_INPUTS},
     .outputs = {{"Y", FLOAT_OPTIONAL}, {"Y_h", FLOAT_OPTIONAL}},
     .attrs = {RNN_ATTRS, {"layout", ATTR_INT}},
     RNN_COMMON,
     .lower = lower_rnn,
-    .lowering = "MatMul of all steps, a Scan of MatMul and an activation",
+    .lowering = "MatMul of all steps, a Scan of MatMul and an activation, or that for each step",
 };
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))

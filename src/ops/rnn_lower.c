@@ -82,10 +82,46 @@ static Value *gates_of_x(LowerCtx *c, const Cell *l) {
     return LOWER(c, "Add", v, LOWER(c, "Add", bias, lower_pad(c, gate(c, l, l->rb, 0, 2), pads, NULL)));
 }
 
+/* One step from the states in `l`, which it moves on; what is stacked. Sequences that are over keep their state. */
+static Value *advance(LowerCtx *c, Cell *l, Value *time, Value *zero) {
+    bool lstm = l->attrs.o.kind == CELL_LSTM;
+    Value *new_cell = NULL, *out = step(c, l, &new_cell), *state = out;
+    if (l->lens) {
+        Value *runs = LOWER(c, "Less", time, l->lens);
+        state = LOWER(c, "Where", runs, out, l->h);
+        out = LOWER(c, "Where", runs, out, zero);
+        if (lstm) new_cell = LOWER(c, "Where", runs, new_cell, l->c);
+    }
+    l->h = state;
+    l->c = new_cell;
+    return out;
+}
+
+enum { MOST_STEPS = 32 };
+
+/* One after the other. */
+static void unrolled(LowerCtx *c, Cell *l, bool backward, Value **y, Value **h, Value **cell) {
+    Value *gates = gates_of_x(c, l), *zero = lower_number(c, lower_dtype(l->x), 0), *outs[MOST_STEPS];
+    int64_t front = 0;
+    c->declined |= l->steps < 1 || l->steps > MOST_STEPS;
+    if (c->status != TN_OK || c->declined) return;
+    int64_t of_step[] = {l->batch, lower_shape(gates)->dims[2]};
+    for (int64_t k = 0; k < l->steps && c->status == TN_OK; k++) {
+        int64_t t = backward ? l->steps - 1 - k : k;
+        l->gates = lower_reshape(c, lower_slice(c, gates, 0, t, t + 1), of_step, 2);
+        Value *out = advance(c, l, lower_number(c, TN_I64, (double)t), zero);
+        outs[t] = LOWER(c, "Unsqueeze", out, lower_ints(c, &front, 1));
+    }
+    if (c->status != TN_OK) return;
+    *y = lower_node(c, "Concat", outs, (size_t)l->steps, ATTRS(attr_i("axis", 0)), 1);
+    *h = l->h;
+    *cell = l->attrs.o.kind == CELL_LSTM ? l->c : l->h;
+}
+
 static void scan(LowerCtx *c, Cell *l, bool backward, Value **y, Value **h, Value **cell) {
     bool lstm = l->attrs.o.kind == CELL_LSTM;
     Value *gates = gates_of_x(c, l), *times = l->lens ? lower_counting(c, l->steps, 0, 1) : NULL;
-    Value *zero = lower_number(c, lower_dtype(l->x), 0), *new_cell = NULL;
+    Value *zero = lower_number(c, lower_dtype(l->x), 0);
     LowerScan s = {.n_states = 1 + lstm, .backward = backward};
     s.operands[s.n_operands++] = l->h;
     if (lstm) s.operands[s.n_operands++] = l->c;
@@ -97,16 +133,10 @@ static void scan(LowerCtx *c, Cell *l, bool backward, Value **y, Value **h, Valu
     if (lstm) l->c = lower_scan_input(c, l->c, false);
     l->gates = lower_scan_input(c, gates, true);
     Value *time = l->lens ? lower_scan_input(c, times, true) : NULL;
-    Value *out = step(c, l, &new_cell), *state = out;
-    if (l->lens) {
-        Value *runs = LOWER(c, "Less", time, l->lens);
-        state = LOWER(c, "Where", runs, out, l->h);
-        out = LOWER(c, "Where", runs, out, zero);
-        if (lstm) new_cell = LOWER(c, "Where", runs, new_cell, l->c);
-    }
-    s.outputs[s.n_outputs++] = state;
-    if (lstm) s.outputs[s.n_outputs++] = new_cell;
-    s.outputs[s.n_outputs++] = out == state ? LOWER(c, "Identity", out) : out;
+    Value *out = advance(c, l, time, zero);
+    s.outputs[s.n_outputs++] = l->h;
+    if (lstm) s.outputs[s.n_outputs++] = l->c;
+    s.outputs[s.n_outputs++] = out == l->h ? LOWER(c, "Identity", out) : out;
     Node *node = lower_end_scan(c, &s);
     if (!node) return;
     *h = node->results[0];
@@ -174,8 +204,9 @@ tn_status lower_rnn(LowerCtx *c) {
     l.lens = lengths(c, &l);
     for (int d = 0; d < l.attrs.directions && c->status == TN_OK; d++) {
         open_direction(c, &l, d);
-        scan(c, &l, l.attrs.backward || d == 1, &y[d], &h[d], &cell[d]);
+        (c->loops ? scan : unrolled)(c, &l, l.attrs.backward || d == 1, &y[d], &h[d], &cell[d]);
     }
+    if (c->declined) return TN_OK;
     if (lower_wants(c, 0)) c->out[0] = join(c, &l, y, 1, of_y);
     if (lower_wants(c, 1)) c->out[1] = join(c, &l, h, 0, of_x);
     if (lower_wants(c, 2)) c->out[2] = join(c, &l, cell, 0, of_x);

@@ -60,6 +60,7 @@ const OpSchema op_ScatterElements = {
     .name = "ScatterElements",
     .summary = "ScatterElements (ONNX 18): replace or reduce elements by index",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0},
                {"indices", TS(TN_I32) | TS(TN_I64), 0, 0},
                {"updates", TS_ALL_TENSOR, 'T', 0}},
@@ -68,5 +69,5 @@ const OpSchema op_ScatterElements = {
     .infer = infer,
     .reference = reference,
     .lower = lower_scatter_elements,
-    .lowering = "tn.Loop",
+    .lowering = "tn.Loop; regions where indices are constants",
 };

@@ -54,11 +54,12 @@ const OpSchema op_ScatterND = {
     .name = "ScatterND",
     .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0}, {"updates", TS_ALL_TENSOR, 'T', 0}},
     .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
     .attrs = {{"reduction", ATTR_STRING, 0, 0, 0, "none"}},
     .infer = infer,
     .reference = reference,
     .lower = lower_scatter_nd,
-    .lowering = "tn.Loop",
+    .lowering = "tn.Loop; regions where indices are constants",
 };

@@ -80,6 +80,7 @@ const OpSchema op_TensorScatter = {
     .name = "TensorScatter",
     .summary = "Overwrites a run of a cache (ONNX 24)",
     .kind = OP_COMPOSITE,
+    .flags = OP_LOOPS,
     .inputs = {{"past_cache", TS_ALL_TENSOR, 'T'},
                {"update", TS_ALL_TENSOR, 'T'},
                {"write_indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},

@@ -24,7 +24,7 @@ static void list_targets(const char *const *targets, Text *out) {
 
 /* What keeps it from applying is written to `out`. */
 static bool check(const Pass *pass, const PassSetup *setup, Text *out) {
-    bool bound = !pass->targets[0];
+    bool bound = !pass->targets[0] || (pass->for_wishes && setup->n_wishes > 0);
     for (int i = 0; i < PASS_MAX_TARGETS && pass->targets[i]; i++) bound |= is_place(setup, pass->targets[i]);
     if (!bound) {
         text_puts(out, "it is for ");

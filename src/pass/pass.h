@@ -56,6 +56,7 @@ typedef struct Pass {
     bool
         plan_only; /* of post-partition: leaves the graph alone, so that none with concrete sizes need be made for it */
     const char *targets[PASS_MAX_TARGETS];     /* none: any */
+    bool for_wishes;                           /* applies to any target where there are wishes */
     const char *not_targets[PASS_MAX_TARGETS]; /* one of them among the valid places: does not apply */
     PassKernel kernels[PASS_MAX_KERNELS];
     const char *requires[PASS_MAX_NAMES]; /* passes that are run before unless what they did still holds */
@@ -136,6 +137,8 @@ typedef struct PassPlace {
 typedef struct PassHost {
     void *user;
     bool (*has_kernel)(void *user, const char *op, const PassPlace *place);
+    /* How a place runs an op, before anybody wishes otherwise. */
+    Lowering (*lowering)(void *user, const char *op, const PassPlace *place);
     /* In a session, for the shapes at hand. Elsewhere there is no program to make and the passes that do so are no-ops. */
     tn_status (*choose_kernels)(void *user, Graph *graph);
     tn_status (*plan_memory)(void *user, Graph *graph);
@@ -182,6 +185,18 @@ typedef struct Instrument {
     struct Instrument *next;
 } Instrument;
 
+/* How nodes of an op are to be run, whatever their target would do. */
+typedef struct LoweringWish {
+    const OpSchema *op; /* NULL: of every op */
+    Lowering how;
+    int path; /* of nodes that this path of the session's is the first to need; -1: of all */
+} LoweringWish;
+/* Where a path of a session's ends: names of graph outputs. */
+typedef struct PathEnds {
+    const char *const *outputs;
+    size_t n;
+} PathEnds;
+
 /* How passes are to be run. Read only while they are. */
 typedef struct PassSetup {
     int opt_level;
@@ -194,6 +209,10 @@ typedef struct PassSetup {
     bool verify_each;     /* the model is verified after each pass that changed it; always after each phase */
     const PassHost *host;
     Instrument *instruments;
+    const LoweringWish *wishes; /* the later one counts, and one for a path before one for all */
+    size_t n_wishes;
+    const PathEnds *paths; /* those that wishes count */
+    size_t n_paths;
 } PassSetup;
 
 typedef struct PassManager {

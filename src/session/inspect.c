@@ -273,6 +273,7 @@ tn_status tn_op(size_t i, tn_op_info *info) {
                          .summary = op->summary ? op->summary : "",
                          .types = types,
                          .kernels = kernels_of(op),
-                         .lowering = op_lowering(op)};
+                         .lowering = op_lowering(op),
+                         .ways = op_ways(op)};
     return TN_OK;
 }

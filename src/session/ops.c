@@ -29,6 +29,14 @@ const char *op_lowering(const OpSchema *op) {
     return rule ? rule : "";
 }
 
+/* Every op that a target may be given whole has a reference function; what only moves data needs none. */
+const char *op_ways(const OpSchema *op) {
+    static const char *const with_origin[] = {"origin", "origin geometry", "origin loop", "origin geometry loop"};
+    static const char *const without[] = {"", "geometry", "loop", "geometry loop"};
+    bool geometry = op->regions || op->kind == OP_COMPOSITE, loop = op->flags & OP_LOOPS;
+    return (op->reference ? with_origin : without)[geometry + 2 * loop];
+}
+
 /* ---- how it runs --------------------------------------------------------------------------------------------- */
 
 static const char *kernel_on(const OpSchema *op, Target target) {

@@ -60,6 +60,9 @@ typedef struct Paths {
     const tn_path *list;
     size_t n;
 } Paths;
+/* lowerings.c. What `text` says of ops, for one path or (-1) for all; and what the paths of a session say. */
+tn_status pass_plan_add_wishes(PassPlan *plan, const char *text, int path);
+tn_status pass_plan_add_paths(PassPlan *plan, const Paths *paths);
 tn_status paths_check(const Paths *paths); /* that no name is missing */
 /* Makes their outputs the model's. Where one begins inside, so does the model, and what no end needs is erased. */
 tn_status paths_choose(Model *model, const Paths *paths);

@@ -13,6 +13,7 @@ static tn_status run_passes(tn_session *s, const tn_session_options *o) {
     TRY(pass_plan_init(s->passes, a, o->passes));
     tn_path all = {.outputs = o->outputs, .n_outputs = o->n_outputs};
     Paths paths = o->n_paths ? (Paths){o->paths, o->n_paths} : (Paths){&all, o->n_outputs ? 1 : 0};
+    TRY(pass_plan_add_paths(s->passes, &paths));
     TRY(optimized_acquire(s->model, s->passes, &paths, &s->optimized, &s->report));
     s->ir = s->optimized ? s->optimized->ir : s->model->ir;
     s->shapes_graph = pass_plan_wants_shapes(s->passes);

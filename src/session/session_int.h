@@ -102,6 +102,7 @@ void session_free_states(tn_session *s);
 
 /* ops.c. What an op is made of for targets without a kernel for it; "". */
 const char *op_lowering(const OpSchema *op);
+const char *op_ways(const OpSchema *op); /* of "origin geometry loop" those that it has */
 
 /* inspect.c */
 int session_before(void *user, size_t instr);

@@ -11,6 +11,11 @@ static bool has_kernel(void *user, const char *op, const PassPlace *place) {
     return kernel_exists(op, place->target, place->precision);
 }
 
+static Lowering lowering(void *user, const char *op, const PassPlace *place) {
+    (void)user;
+    return kernel_lowering(op, place->target, place->precision);
+}
+
 /* ---- lists --------------------------------------------------------------------------------------------------- */
 
 static tn_status read_names(Arena *arena, const char *const *names, size_t n, const Pass *const **out) {
@@ -150,7 +155,7 @@ static tn_status read_print(PassPlan *plan, const tn_pass_settings *s) {
 tn_status pass_plan_init(PassPlan *plan, const Allocator *allocator, const tn_pass_settings *settings) {
     static const tn_pass_settings none = {0};
     const tn_pass_settings *s = settings ? settings : &none;
-    *plan = (PassPlan){.host = {.has_kernel = has_kernel}};
+    *plan = (PassPlan){.host = {.has_kernel = has_kernel, .lowering = lowering}};
     arena_init(&plan->arena, allocator);
     if (s->opt_level > TN_OPT_3) return fail(TN_INVALID_ARGUMENT, "%d is no opt level", (int)s->opt_level);
     plan->setup = (PassSetup){.opt_level = s->opt_level ? (int)s->opt_level - (int)TN_OPT_0 : DEFAULT_LEVEL,
@@ -161,6 +166,7 @@ tn_status pass_plan_init(PassPlan *plan, const Allocator *allocator, const tn_pa
                               .host = &plan->host};
     TRY(read_names(&plan->arena, s->disabled, s->n_disabled, &plan->setup.disabled));
     TRY(read_places(plan, s));
+    TRY(pass_plan_add_wishes(plan, s->lowering, -1));
     TRY(read_pipeline(plan, s));
     TRY(read_print(plan, s));
     if (s->reproducer) TRY(reproducer_instrument(plan, s->reproducer));
@@ -199,6 +205,11 @@ char *pass_plan_key(PassPlan *plan) {
     for (size_t i = 0; i < plan->setup.n_disabled; i++) text_printf(&text, " -%s", plan->setup.disabled[i]->name);
     for (size_t i = 0; i < plan->setup.n_places; i++)
         text_printf(&text, " @%s/%s", plan->setup.places[i].target, dtype_name(plan->setup.places[i].precision));
+    for (size_t i = 0; i < plan->setup.n_wishes; i++) {
+        const LoweringWish *wish = &plan->setup.wishes[i];
+        const char *domain = wish->op && wish->op->domain ? wish->op->domain : "";
+        text_printf(&text, " %s.%s=%d/%d", domain, wish->op ? wish->op->name : "*", (int)wish->how, wish->path);
+    }
     if (plan->setup.max_passes != UINT64_MAX || plan->setup.max_changes != UINT64_MAX)
         text_printf(&text, " limits %llu %llu", (unsigned long long)plan->setup.max_passes,
                     (unsigned long long)plan->setup.max_changes);

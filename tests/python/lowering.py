@@ -11,6 +11,8 @@ from op_random.sweep import Sweep, keys_of
 from op_random.types import read_schemas
 
 SMALLEST = ["--place", "minimal"]
+# Whole, as simpler ops and regions, with counted loops: where the processor's kernels and the reference kernels stand by.
+EACH_WAY = [["--place", "cpu", "--lowering", f"*={how}"] for how in ("origin", "geometry", "loop")]
 
 
 def ops_by_kind(report):

@@ -4,7 +4,7 @@ the smallest one. One run with other seeds: test_lowering_long.py SEED."""
 import sys
 
 from harness import Report
-from lowering import SMALLEST, check_instances, ops_by_kind
+from lowering import EACH_WAY, SMALLEST, check_instances, ops_by_kind
 from op_random import (attention, axes, contrib, contrib_attention, elementwise, images, losses, moves, products,
                        quantized, recurrent, sequences, windows)  # noqa: F401  # fmt: skip
 
@@ -12,5 +12,5 @@ report = Report()
 kinds = ops_by_kind(report)
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 12
 check_instances(report, "deformable", kinds["deformable"], 500, seed, [SMALLEST, []])
-check_instances(report, "composite", kinds["composite"], 200, seed, [SMALLEST])
+check_instances(report, "composite", kinds["composite"], 200, seed, [SMALLEST, *EACH_WAY])
 report.exit()

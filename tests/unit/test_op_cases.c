@@ -131,8 +131,8 @@ static double tolerance(const Case *c, tn_dtype dtype) {
 }
 
 /* --place NAME: sessions whose kernels are that target's, without passes that optimise. What an op is made of there may lose
-   digits that its operands have. */
-static const char *place;
+   digits that its operands have. --lowering TEXT: and ops are run as it says. */
+static const char *place, *lowering;
 
 static double scale_of_operands(const Case *c) {
     double scale = 0;
@@ -393,7 +393,7 @@ static void run_session(Run *r, Storage storage) {
     }
     diag_clear();
     tn_place only = {.target = place};
-    tn_pass_settings settings = {.opt_level = TN_OPT_0, .places = &only, .n_places = 1};
+    tn_pass_settings settings = {.opt_level = TN_OPT_0, .places = &only, .n_places = 1, .lowering = lowering};
     tn_session_options options = {.passes = &settings};
     tn_status status = tn_session_create(r->handle, place ? &options : NULL, &session);
     if (status != TN_OK) check_status(r, how, status);
@@ -538,10 +538,9 @@ static void test_cases(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 2 && strcmp(argv[1], "--place") == 0) {
-        place = argv[2];
-        argv += 2;
-        argc -= 2;
+    for (; argc > 2 && strncmp(argv[1], "--", 2) == 0; argv += 2, argc -= 2) {
+        if (strcmp(argv[1], "--place") == 0) place = argv[2];
+        if (strcmp(argv[1], "--lowering") == 0) lowering = argv[2];
     }
     n_files = argc - 1;
     files = argv + 1;

@@ -3,6 +3,8 @@
    plans. Answers are compared with those of whole models and of callers that do the same by hand, bit by bit. */
 #include "test_ir_common.h"
 
+#include <tenon/passes.h>
+
 #include <math.h>
 
 #include "session/session.h"

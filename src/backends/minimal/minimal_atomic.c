@@ -7,6 +7,9 @@
 
 static uint32_t in_place(const Node *node) { return node->op->flags & OP_ELEMENTWISE ? UINT32_MAX : 0; }
 
+/* Gathers and scatters as counted loops, for which there is a kernel; where no loop is needed, regions. */
+static Lowering wants(const OpSchema *op) { return op->flags & OP_LOOPS ? LOWERING_LOOP : LOWERING_GEOMETRY; }
+
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     (void)prepared;
     return c->node->op->reference(c);
@@ -40,6 +43,7 @@ const KernelDesc kernel_minimal_atomic = {
     .name = "minimal_atomic",
     .op = ops,
     .place = {.target = TARGET_MINIMAL},
+    .wants = wants,
     .priority = -1,
     .strided = strided_all,
     .in_place = in_place,
