@@ -127,6 +127,14 @@ tn_status buffer_borrow(const Allocator *a, void *data, size_t size, void (*rele
 Buffer *buffer_ref(Buffer *buffer); /* NULL is passed through */
 void buffer_unref(Buffer *buffer);  /* NULL is ignored */
 
+/* Memory that comes back when its buffer's last owner goes, and is lent again (shelf.c). For any number of threads. */
+typedef struct Shelf Shelf;
+tn_status shelf_new(const Allocator *a, Shelf **out);
+/* A buffer whose bytes may be those of an earlier one; of a NULL shelf, or where they are few, as of buffer_new. */
+tn_status shelf_take(Shelf *shelf, const Allocator *a, size_t size, Buffer **out);
+/* What is lent goes back to the allocator from now on. NULL is ignored. */
+void shelf_close(Shelf *shelf);
+
 /* ---- containers (vec.c, map.c, str.c) ------------------------------------------------------------------------ */
 
 /* A growable array on an allocator: `VEC(int) v = {0}; TRY(vec_push(alloc, &v, 3));`. `vec_free` gives it back. */

@@ -167,6 +167,8 @@ bool tensor_is_dense(const Tensor *t);                                          
 void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims); /* strides, offset 0; no data */
 /* A dense tensor on a fresh buffer: TN_LIMIT beyond max_bytes. */
 tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
+/* The same, of elements that are about to be written: they may be an earlier tensor's (NULL: no shelf). */
+tn_status tensor_new_on(Context *ctx, Shelf *shelf, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
 void tensor_release(Tensor *t); /* drops the buffer; strings drop their references */
 /* The elements of any reading in row-major order, in runs as long as its strides allow: all of a dense one at once,
    else the last dimension's.

@@ -72,6 +72,10 @@ static tn_status string_buffer(Context *ctx, size_t size, Buffer **out) {
 }
 
 tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
+    return tensor_new_on(ctx, NULL, dtype, rank, dims, out);
+}
+
+tn_status tensor_new_on(Context *ctx, Shelf *shelf, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
     int64_t count;
     size_t bytes;
     if (dtype_bits(dtype) == 0) return fail(TN_INVALID_ARGUMENT, "a tensor needs an element type");
@@ -86,12 +90,13 @@ tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims
                     (unsigned long long)ctx->limits.max_bytes);
     tensor_set_dense(out, dtype, rank, dims);
     tn_status status = dtype == TN_STRING ? string_buffer(ctx, bytes, &out->buffer)
-                                          : buffer_new(&ctx->allocator, bytes, &out->buffer);
+                                          : shelf_take(shelf, &ctx->allocator, bytes, &out->buffer);
     if (status != TN_OK) {
         out->buffer = NULL;
         return status;
     }
     out->data = out->buffer->data;
+    if (dtype_size(dtype) == 0 && bytes > 0) ((uint8_t *)out->data)[bytes - 1] = 0; /* part of it may be nobody's */
     return TN_OK;
 }
 

@@ -29,6 +29,7 @@ static tn_status init(tn_session *s, const tn_session_options *o) {
     TRY(runner_init(&s->runner, s->ctx));
     s->arena_ready = true;
     arena_init(&s->arena, &s->ctx->allocator);
+    TRY(shelf_new(&s->ctx->allocator, &s->shelf));
     TRY(run_passes(s, o));
     s->runner.plan_only = o->defer_packing;
     TRY(session_open_tuning(s, o));
@@ -90,6 +91,7 @@ void tn_session_release(tn_session *s) {
     Context *ctx = context_ref(s->ctx);
     session_drop_plans(s);
     session_free_states(s);
+    shelf_close(s->shelf);
     program_free(s->program);
     mem_free(&ctx->allocator, s->memory.base, s->memory.size);
     if (s->arena_ready) {
@@ -257,8 +259,12 @@ static tn_status check_output(const tn_session *s, size_t i, const Tensor *like)
 }
 
 static tn_status result_for(tn_session *s, size_t i, const Tensor *like) {
+    Tensor t;
     if (s->given[i]) return check_output(s, i, like);
-    return tn_tensor_create((tn_context *)s->ctx, like->dtype, like->rank, like->dims, &s->results[i]);
+    TRY(tensor_new_on(s->ctx, s->shelf, like->dtype, like->rank, like->dims, &t));
+    tn_status status = tensor_handle(s->ctx, &t, &s->results[i]);
+    if (status != TN_OK) tensor_release(&t);
+    return status;
 }
 
 static tn_status output_memory(void *user, size_t i, const Tensor *like, void **data) {

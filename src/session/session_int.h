@@ -48,6 +48,7 @@ struct tn_session {
     size_t n_out;
     Tensor *inputs;      /* readings of the inputs of this run */
     tn_tensor **results; /* of this run */
+    Shelf *shelf;        /* memory of theirs */
     bool *given;         /* results[i] is the caller's */
     bool *written;       /* results[i] was written by an instruction */
     bool *fed;           /* an input was given for this run */

@@ -5,6 +5,8 @@
 
 #include "test_base_alloc.h"
 
+#include "base/asan_int.h"
+
 static bool is_zero(const void *ptr, size_t n) {
     const uint8_t *p = ptr;
     for (size_t i = 0; i < n; i++)
@@ -204,6 +206,69 @@ static void test_buffers(void **state) {
     assert_null(buffer);
 }
 
+static Buffer *taken(TestHeap *heap, Shelf *shelf, size_t size) {
+    Buffer *b;
+    assert_int_equal(shelf_take(shelf, &heap->allocator, size, &b), TN_OK);
+    assert_int_equal(b->size, size);
+    assert_int_equal((uintptr_t)b->data % 64, 0);
+    memset(b->data, 0x55, size);
+    return b;
+}
+
+/* What is given back is lent again, never more of it kept than was lent at a time; a sanitizer's build keeps nothing. */
+static void test_shelf(void **state) {
+    (void)state;
+    TestHeap heap;
+    Shelf *shelf;
+    test_heap_init(&heap);
+    assert_int_equal(shelf_new(&heap.allocator, &shelf), TN_OK);
+    Buffer *a = taken(&heap, shelf, 100000), *b = taken(&heap, shelf, 100000), *small = taken(&heap, shelf, 10);
+    assert_ptr_not_equal(a->data, b->data);
+    const void *where = a->data;
+    buffer_unref(buffer_ref(a)); /* somebody has it still */
+    Buffer *c = taken(&heap, shelf, 100001);
+    assert_ptr_not_equal(c->data, where);
+    buffer_unref(c);
+    buffer_unref(small);
+    buffer_unref(a);
+    int64_t calls = heap.calls;
+    c = taken(&heap, shelf, 100100);
+#ifndef HAS_ASAN
+    assert_ptr_equal(c->data, where);
+    assert_int_equal(heap.calls, calls + 1); /* the buffer's header */
+#endif
+    assert_true(heap.calls > calls);
+    buffer_unref(c);
+    buffer_unref(b);
+    assert_true(heap.living < 350000);
+    b = taken(&heap, shelf, 1000000);
+    assert_true(heap.living < 1100000); /* the others made room */
+    a = taken(&heap, shelf, 20000);
+    buffer_unref(a);
+    shelf_close(shelf);
+    assert_true(heap.living > 1000000 && heap.living < 1100000);
+    buffer_unref(b);
+    assert_int_equal(heap.living, 0);
+    shelf_close(NULL);
+}
+
+static void test_shelf_out_of_memory(void **state) {
+    (void)state;
+    for (int n = 1; n < 8; n++) {
+        TestHeap heap;
+        Shelf *shelf = NULL;
+        test_heap_init(&heap);
+        heap.fail_at = n;
+        if (shelf_new(&heap.allocator, &shelf) == TN_OK) {
+            Buffer *a = NULL, *b = NULL;
+            if (shelf_take(shelf, &heap.allocator, 50000, &a) == TN_OK) buffer_unref(a);
+            if (shelf_take(shelf, &heap.allocator, 90000, &b) == TN_OK) buffer_unref(b);
+        }
+        shelf_close(shelf);
+        assert_int_equal(heap.living, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default_allocator),
@@ -215,6 +280,8 @@ int main(void) {
         cmocka_unit_test(test_arena_marks),
         cmocka_unit_test(test_arena_out_of_memory),
         cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_shelf),
+        cmocka_unit_test(test_shelf_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
