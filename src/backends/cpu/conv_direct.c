@@ -281,7 +281,7 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
         t.y = y + place_of(d, s.pixel, run->y_ld, run->y.stride);
         if (t.finish) finish_of(d, b, s.pixel, &finish);
         look_ahead(d, b, k1, done, &t);
-        (p->few ? d->few->tile[g->m] : d->table->tile[width / d->table->vector][s.n])(&t);
+        (p->few ? d->few->tile[g->m] : d->table->tile[width / d->table->unit][s.n])(&t);
         int64_t end = s.pixel + s.tiles * s.n;
         if (enough && (done + t.tiles == b->end || end - waits >= enough)) {
             run_body(d, b, waits, end, t.cols);
@@ -375,7 +375,7 @@ static void share(Direct *d, int64_t n, int threads) {
 }
 
 static int64_t tiles_of(const Direct *d, int64_t width) {
-    int64_t rows = d->panels.few ? d->few->rows[width] : d->table->rows[width / d->table->vector];
+    int64_t rows = d->panels.few ? d->few->rows[width] : d->table->rows[width / d->table->unit];
     return (d->row + rows - 1) / rows;
 }
 

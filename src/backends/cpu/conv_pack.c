@@ -8,7 +8,8 @@ static bool are_few(const ConvGeom *g, int64_t taps) {
     const ConvFewTable *table = ISA_PICK(conv_few_table);
     if (g->m < 1 || g->m > CONV_MOST_FEW || table->rows[g->m] == 0) return false;
     int64_t steps = (g->c + table->vector - 1) / table->vector;
-    return g->m * (steps * taps + 3) < g->c * taps;
+    const int64_t unit = ISA_PICK(conv_table)->unit;
+    return g->m * (steps * taps + 3) < g->c * taps * ((g->m + unit - 1) / unit) * unit / table->vector;
 }
 
 void conv_panels(const ConvGeom *g, int64_t taps, ConvPanels *p) {
@@ -19,10 +20,10 @@ void conv_panels(const ConvGeom *g, int64_t taps, ConvPanels *p) {
         return;
     }
     const ConvTable *table = ISA_PICK(conv_table);
-    int64_t full = table->vector * table->most_vectors;
+    int64_t full = table->unit * table->most;
     *p = (ConvPanels){.full = full, .n = (g->m + full - 1) / full, .k = taps * g->c};
     int64_t rest = g->m - (p->n - 1) * full;
-    p->last = (rest + table->vector - 1) / table->vector * table->vector;
+    p->last = (rest + table->unit - 1) / table->unit * table->unit;
     p->group = p->n ? ((p->n - 1) * full + p->last) * p->k : 0;
     p->floats = g->group * p->group;
 }

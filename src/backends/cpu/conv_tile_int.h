@@ -8,7 +8,7 @@
 #include "backends/cpu/isa_int.h"
 
 /* Of a tile, at any level. */
-enum { CONV_MOST_ROWS = 12, CONV_MOST_VECTORS = 4, CONV_MOST_FEW = 7 };
+enum { CONV_MOST_ROWS = 12, CONV_MOST_WIDTH = 8, CONV_MOST_FEW = 7 };
 
 /* Rows [k, k + n) of the panel meet n neighbours in the data. */
 typedef struct ConvRun {
@@ -44,10 +44,10 @@ typedef struct ConvTile {
 typedef void (*ConvTileFn)(const ConvTile *tile);
 
 typedef struct ConvTable {
-    int64_t vector;                                             /* floats */
-    int most_vectors;                                           /* of a panel's width */
-    int rows[CONV_MOST_VECTORS + 1];                            /* the best number of pixels, by the panel's vectors */
-    ConvTileFn tile[CONV_MOST_VECTORS + 1][CONV_MOST_ROWS + 1]; /* [vectors][pixels], up to the best */
+    int64_t vector, unit;          /* floats: of a register, and what widths of panels are multiples of */
+    int most;                      /* units of a panel */
+    int rows[CONV_MOST_WIDTH + 1]; /* the best number of pixels, by the panel's units */
+    ConvTileFn tile[CONV_MOST_WIDTH + 1][CONV_MOST_ROWS + 1]; /* [units][pixels], up to the best */
 } ConvTable;
 ISA_TABLE(ConvTable, conv_table);
 

@@ -58,7 +58,7 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form) {
     for (int d = 0; d < 2; d++)
         if (g->win.kernel[d] != 3 || g->win.stride[d] != 1 || g->win.dilation[d] != 1) return false;
     const ConvTable *tiles = ISA_PICK(conv_table);
-    return !form.narrow || (tiles->most_vectors >= 4 && g->m > tiles->vector * 2);
+    return !form.narrow || (tiles->unit * tiles->most >= 4 * tiles->vector && g->m > tiles->vector * 2);
 }
 
 WinogradForm winograd_form(const ConvGeom *g) {
@@ -86,8 +86,7 @@ static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, 
 static void winograd_panels(const ConvGeom *g, WinogradForm form, ConvPanels *p) {
     int64_t vector = ISA_PICK(conv_table)->vector, points = (form.out + 2) * (form.out + 2);
     conv_panels(g, points, p);
-    if (!form.narrow) return;
-    p->full /= 2;
+    if (form.narrow) p->full /= 2;
     p->n = (g->m + p->full - 1) / p->full;
     p->last = (g->m - (p->n - 1) * p->full + vector - 1) / vector * vector;
     p->floats = p->group = ((p->n - 1) * p->full + p->last) * p->k;
@@ -172,7 +171,8 @@ void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, 
         for (int k = 0; k < 16; k++) at[k] = (point[k / 4] * size + point[k % 4]) * n;
         for (int t = 0; t < 9; t++)
             for (int64_t i = 0; i < n; i++)
-                first[(t * g->c + i / width) * row + i % width] = weight_of(packed + m * from.k + i, at, t, h);
+                if (m % to.full + i % width < row)
+                    first[(t * g->c + i / width) * row + i % width] = weight_of(packed + m * from.k + i, at, t, h);
     }
 }
 
@@ -204,9 +204,9 @@ static void transform_data(const Winograd *w, int64_t block, float *v) {
 
 /* All points of `n` blocks with one panel. */
 static void multiply(const Winograd *w, const float *v, int64_t n, int64_t panel, float *m) {
-    const int64_t c = w->run->g->c, width = panel_width(&w->panels, panel), vectors = width / w->tiles->vector;
+    const int64_t c = w->run->g->c, width = panel_width(&w->panels, panel), units = width / w->tiles->unit;
     const float *weights = w->weights + panel * w->panels.full * w->panels.k, *end = w->weights + w->panels.floats;
-    const int64_t tiles = (n + w->tiles->rows[vectors] - 1) / w->tiles->rows[vectors];
+    const int64_t tiles = (n + w->tiles->rows[units] - 1) / w->tiles->rows[units];
     const float *px[CONV_MOST_ROWS];
     const ConvRun run = {0, c};
     ConvTile t = {.tiles = 1, .px = px, .runs = &run, .n_runs = 1, .y_ld = width, .cols = width};
@@ -220,7 +220,7 @@ static void multiply(const Winograd *w, const float *v, int64_t n, int64_t panel
             bool more = ahead < end && tile * 16 < width;
             t.ahead = (const char *)(more ? ahead : w->weights);
             t.ahead_end = more ? t.ahead + 1 : t.ahead;
-            w->tiles->tile[vectors][rows](&t);
+            w->tiles->tile[units][rows](&t);
         }
     }
 }

@@ -1,42 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One tile of a convolution: ROWS pixels by NV vectors of output channels, the sums in registers. Included once for each
-   pair. An element's sum has one order, that of k, whatever tile it is in. */
+/* One tile of a convolution: ROWS pixels by NV vectors of output channels and HALF, 1 or 0, half one, the sums in registers.
+   Included once for each. An element's sum has one order, that of k, whatever tile it is in. */
 
-static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
-    const int64_t last = t->cols - (NV - 1) * VF; /* channels in the last vector */
+#define NAME TILE_NAME(ROWS, WIDTH)
+#define ALL (NV + HALF)
+#define ROW (NV * VF + HALF * VF / 2)
+static void NAME(const ConvTile *t) {
+    const int64_t last = t->cols - (ALL - 1) * VF; /* channels in the last vector */
     const char *ahead = t->ahead;
     for (int64_t tile = 0; tile < t->tiles; tile++) {
         const int64_t at = tile * t->px_step, ahead_step = ahead < t->ahead_end ? 64 : 0;
         float *to = t->y + tile * ROWS * t->y_ld;
-        vf c[ROWS][NV];
+        vf c[ROWS][ALL];
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < NV; j++) c[i][j] = (vf){0};
+            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = (vf){0};
             if (!t->resume) continue;
             const float *y = to + i * t->y_ld;
-            UNROLL for (int j = 0; j < NV - 1; j++) c[i][j] = vf_load(y + j * VF);
-            c[i][NV - 1] = vf_load_n(y + (NV - 1) * VF, last);
+            UNROLL for (int j = 0; j < ALL - 1; j++) c[i][j] = vf_load(y + j * VF);
+            c[i][ALL - 1] = vf_load_n(y + (ALL - 1) * VF, last);
         }
+#if HALF
+        vh h[ROWS];
+        UNROLL for (int i = 0; i < ROWS; i++) h[i] = vh_of(c[i][NV]);
+#endif
         for (int64_t r = 0; r < t->n_runs; r++) {
             const float *const *px = t->px + r * CONV_MOST_ROWS;
             const float *a[ROWS];
             UNROLL for (int i = 0; i < ROWS; i++) a[i] = px[i] + at;
-            const float *w = t->w + t->runs[r].k * (NV * VF);
+            const float *w = t->w + t->runs[r].k * ROW;
             const int64_t n = t->runs[r].n;
             for (int64_t k = 0; k < n; k++) {
-                vf b[NV];
+                vf b[ALL];
                 UNROLL for (int j = 0; j < NV; j++) b[j] = vf_load(w + j * VF);
-                w += NV * VF;
+#if HALF
+                const vh half = vh_load(w + NV * VF);
+#endif
+                w += ROW;
                 __builtin_prefetch(ahead, 0, 2);
                 ahead += ahead_step;
                 UNROLL for (int i = 0; i < ROWS; i++) {
                     const vf x = vf_set(float_at(a[i] + k));
                     UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_fma(x, b[j], c[i][j]);
+#if HALF
+                    h[i] = vh_of(x) * half + h[i];
+#endif
                 }
             }
         }
+#if HALF
+        UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i]);
+#endif
         const ConvFinish *f = t->finish;
         if (f && f->bias) {
-            UNROLL for (int j = 0; j < NV; j++) {
+            UNROLL for (int j = 0; j < ALL; j++) {
                 const vf bias = vf_load(f->bias + j * VF);
                 UNROLL for (int i = 0; i < ROWS; i++) c[i][j] += bias;
             }
@@ -44,23 +60,30 @@ static void TILE_NAME(ROWS, NV)(const ConvTile *t) {
         if (f && f->residual) {
             UNROLL for (int i = 0; i < ROWS; i++) {
                 const float *residual = f->residual + (tile * ROWS + i) * f->residual_ld;
-                UNROLL for (int j = 0; j < NV - 1; j++) c[i][j] += vf_load(residual + j * VF);
-                c[i][NV - 1] += vf_load_n(residual + (NV - 1) * VF, last);
+                UNROLL for (int j = 0; j < ALL - 1; j++) c[i][j] += vf_load(residual + j * VF);
+                c[i][ALL - 1] += vf_load_n(residual + (ALL - 1) * VF, last);
             }
         }
         if (f && f->lo > -INFINITY) { /* here and below a NaN stays one */
             const vf lo = vf_set(f->lo);
-            UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_max(lo, c[i][j]); }
+            UNROLL for (int i = 0; i < ROWS; i++) {
+                UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_max(lo, c[i][j]);
+            }
         }
         if (f && f->hi < INFINITY) {
             const vf hi = vf_set(f->hi);
-            UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < NV; j++) c[i][j] = vf_min(hi, c[i][j]); }
+            UNROLL for (int i = 0; i < ROWS; i++) {
+                UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, c[i][j]);
+            }
         }
         UNROLL for (int i = 0; i < ROWS; i++) {
             float *y = to + i * t->y_ld;
-            UNROLL for (int j = 0; j < NV - 1; j++) vf_store(y + j * VF, c[i][j]);
-            if (last == VF) vf_store(y + (NV - 1) * VF, c[i][NV - 1]);
-            else vf_store_n(y + (NV - 1) * VF, c[i][NV - 1], last);
+            UNROLL for (int j = 0; j < ALL - 1; j++) vf_store(y + j * VF, c[i][j]);
+            if (last == VF) vf_store(y + (ALL - 1) * VF, c[i][ALL - 1]);
+            else vf_store_n(y + (ALL - 1) * VF, c[i][ALL - 1], last);
         }
     }
 }
+#undef NAME
+#undef ALL
+#undef ROW

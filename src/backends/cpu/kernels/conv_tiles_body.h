@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Included once for each number of vectors NV: the tiles of 1 to MOST_ROWS pixels. */
+/* Included once for each WIDTH, of NV vectors and HALF: the tiles of 1 to MOST_ROWS pixels. */
 #define ROWS 1
 #include "backends/cpu/kernels/conv_tile_body.h"
 #undef ROWS
@@ -48,5 +48,7 @@
 #include "backends/cpu/kernels/conv_tile_body.h"
 #undef ROWS
 #endif
+#undef WIDTH
 #undef NV
+#undef HALF
 #undef MOST_ROWS
