@@ -132,7 +132,7 @@ enum { MOST_COLUMNS = 8192 /* of a row that is kept while it is resized along */
 /* Blended rows of the operand; where they are too long, columns as they are wanted. */
 static void run_plane_row(const Job *job, const ResizeTable *table, const float *x, float *y, int64_t row) {
     const float *first = x + job->down.first[row] * job->x_row, *second = x + job->down.second[row] * job->x_row;
-    float work[MOST_COLUMNS];
+    float work[MOST_COLUMNS + RESIZE_ROOM];
     if (job->nearest) {
         if (job->doubles) table->double_row(y, first, job->in_w);
         else table->pick_row(y, first, &job->along);
@@ -141,6 +141,7 @@ static void run_plane_row(const Job *job, const ResizeTable *table, const float 
     float of_first = job->down.of_first[row], of_second = job->down.of_second[row];
     if (job->in_w <= MOST_COLUMNS) {
         table->blend(work, first, second, of_first, of_second, job->in_w);
+        memset(work + job->in_w, 0, RESIZE_ROOM * sizeof *work);
         table->blend_row(y, work, &job->along);
         return;
     }
@@ -159,13 +160,16 @@ static void run_pixel_row(const Job *job, const ResizeTable *table, const float 
     float of_first = job->down.of_first[row], of_second = job->down.of_second[row];
     float work[MOST_COLUMNS], *left = work, *right = work + MOST_COLUMNS / 2;
     bool whole = job->x_col == job->channels && job->in_w * job->channels <= MOST_COLUMNS;
-    if (whole && !job->nearest) table->blend(work, first, second, of_first, of_second, job->in_w * job->channels);
+    if (whole && !job->nearest) {
+        table->blend(work, first, second, of_first, of_second, job->in_w * job->channels);
+        table->blend_pixels(y, job->y_col, work, job->channels, &job->along);
+        return;
+    }
     for (int64_t i = 0; i < job->along.n; i++) {
         int64_t a = job->along.first[i] * job->x_col, b = job->along.second[i] * job->x_col;
         float *to = y + i * job->y_col, wa = job->along.of_first[i], wb = job->along.of_second[i];
         if (job->nearest) memcpy(to, first + a, (size_t)job->channels * sizeof *to);
-        else if (whole) table->blend(to, work + a, work + b, wa, wb, job->channels);
-        for (int64_t ch = 0; ch < job->channels && !whole && !job->nearest; ch += MOST_COLUMNS / 2) {
+        for (int64_t ch = 0; ch < job->channels && !job->nearest; ch += MOST_COLUMNS / 2) {
             int64_t n = min_i64(MOST_COLUMNS / 2, job->channels - ch);
             table->blend(left, first + a + ch, second + a + ch, of_first, of_second, n);
             table->blend(right, first + b + ch, second + b + ch, of_first, of_second, n);
@@ -190,10 +194,11 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
     }
 }
 
+static bool has_rows(const Tensor *t) { return t->dims[t->rank - 1] == 1 || t->strides[t->rank - 1] == 1; }
+
 /* Whether rows of both are neighbours, or channels of both. */
 static bool set_way(const Tensor *x, const Tensor *y, Job *job) {
     int w = x->rank - 1;
-    bool rows = (x->dims[w] == 1 || x->strides[w] == 1) && (y->dims[w] == 1 || y->strides[w] == 1);
     job->last = is_channels_last(x) && is_channels_last(y);
     job->planes = job->last ? 1 : x->dims[1];
     job->channels = x->dims[1];
@@ -202,12 +207,12 @@ static bool set_way(const Tensor *x, const Tensor *y, Job *job) {
     job->y_batch = y->strides[0], job->y_plane = y->strides[1], job->y_col = y->strides[w];
     job->x_row = w > 2 ? x->strides[2] : 0, job->y_row = w > 2 ? y->strides[2] : 0;
     job->x = floats_of(x), job->y = floats_of(y);
-    return rows || job->last;
+    return job->last || (has_rows(x) && has_rows(y));
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const Tensor *x = c->in[0], *to = &c->out[0];
-    Tensor dense, buffer = *to;
+    Tensor from = *x, buffer = *to;
     float scales[TN_MAX_RANK];
     int w = x->rank - 1;
     (void)prepared;
@@ -219,9 +224,9 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     TRY(make_taps(c, w > 2 ? scales[2] : 1, in_h, out_h, &job.down));
     TRY(make_taps(c, scales[w], x->dims[w], to->dims[w], &job.along));
     if (!set_way(x, to, &job)) {
-        TRY(dense_reading(c, x, &dense));
-        TRY(float_buffer(c, to->rank, to->dims, &buffer));
-        set_way(&dense, &buffer, &job);
+        if (!has_rows(x)) TRY(dense_reading(c, x, &from));
+        if (!has_rows(to)) TRY(float_buffer(c, to->rank, to->dims, &buffer));
+        set_way(&from, &buffer, &job);
     }
     job.doubles = job.along.n == 2 * x->dims[w];
     for (int64_t i = 0; i < job.along.n && job.doubles; i++) job.doubles = job.along.first[i] == i / 2;

@@ -5,17 +5,20 @@
 
 #include "backends/cpu/isa_int.h"
 
-/* Of each place of a resized dimension: two places of the other, and their weights. */
+/* Of each place of a resized dimension: two places of the other, and their weights. Places do not decrease. */
 typedef struct ResizeTaps {
     int64_t n;
     const int32_t *first, *second;
     const float *of_first, *of_second;
 } ResizeTaps;
 
+enum { RESIZE_ROOM = 16 };
+
 typedef struct ResizeTable {
     /* y = a * of_a + b * of_b */
     void (*blend)(float *y, const float *a, const float *b, float of_a, float of_b, int64_t n);
-    /* Along a row of numbers. */
+    /* Along a row of numbers, or of pixels without gaps. Behind the numbers of x RESIZE_ROOM more can be read. */
+    void (*blend_pixels)(float *y, int64_t y_col, const float *x, int64_t channels, const ResizeTaps *taps);
     void (*blend_row)(float *y, const float *x, const ResizeTaps *taps);
     void (*pick_row)(float *y, const float *x, const ResizeTaps *taps);
     void (*double_row)(float *y, const float *x, int64_t n); /* each of n numbers twice */

@@ -58,14 +58,8 @@ static void pixel(const DepthwiseTile *t) {
 
 /* ---- small groups -------------------------------------------------------------------------------------------- */
 
-#if defined(__AVX2__)
-#if defined(__AVX512F__)
-enum { GROUPED_PIXELS = 6 };
-INLINE vf spread(vf x, vi from) { return (vf)_mm512_permutexvar_ps((__m512i)from, (__m512)x); }
-#else
-enum { GROUPED_PIXELS = 4 };
-INLINE vf spread(vf x, vi from) { return (vf)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from); }
-#endif
+#if defined(VF_PICKS)
+enum { GROUPED_PIXELS = VF == 16 ? 6 : 4 };
 
 /* One vector of channels. Input channel i of each group meets the weights of all that the group becomes. */
 INLINE void grouped_vector(const DepthwiseTile *t, int64_t c, const int group) {
@@ -88,7 +82,7 @@ INLINE void grouped_vector(const DepthwiseTile *t, int64_t c, const int group) {
             for (int i = 0; i < group; i++) {
                 const vf tap = vf_load(w + i * t->w_ld);
 #pragma GCC unroll 8
-                for (int p = 0; p < GROUPED_PIXELS; p++) sum[p] = vf_fma(spread(x[p], from[i]), tap, sum[p]);
+                for (int p = 0; p < GROUPED_PIXELS; p++) sum[p] = vf_fma(vf_pick(x[p], from[i]), tap, sum[p]);
             }
         }
     }

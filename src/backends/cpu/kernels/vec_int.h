@@ -57,6 +57,17 @@ INLINE void vf_store_n(float *p, vf v, int64_t n) {
 
 /* Bits of a where the mask is set, else of b. Masks are what comparisons give: all bits or none. */
 INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+#if defined(__AVX2__)
+/* Elements `from` of x, which are below VF. */
+#define VF_PICKS
+INLINE vf vf_pick(vf x, vi from) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_permutexvar_ps((__m512i)from, (__m512)x);
+#else
+    return (vf)_mm256_permutevar8x32_ps((__m256)x, (__m256i)from);
+#endif
+}
+#endif
 /* As C's a > b ? a : b. With a NaN in a: b. */
 INLINE vf vf_max(vf a, vf b) {
 #if defined(__AVX512F__)
