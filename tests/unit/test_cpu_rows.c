@@ -23,6 +23,7 @@ typedef struct Case {
     int64_t dims[MOST_OPERANDS][TN_MAX_RANK];
     float spread;
     bool special, behind; /* element-wise nodes */
+    bool beside;          /* they read one more operand, which broadcasts to the result */
     Within within;
 } Case;
 
@@ -66,10 +67,11 @@ static void put_results(Text *text, const Case *c) {
     for (int i = 0; i < c->n_out; i++) text_printf(text, "%s%%y%d", i ? ", " : "", i);
 }
 
-/* The node alone, or in a body with others behind it: whether what it gives is above a number is a result too. */
+/* The node alone, or in a body with others behind it. */
 static void put_case(Text *text, const Case *c) {
+    int n_all = c->n_in + c->beside;
     text_puts(text, "tn 1 graph @g(");
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = 0; i < n_all; i++) {
         if (!c->has[i]) continue;
         text_printf(text, "%s%%x%d: ", i ? ", " : "", i);
         put_type(text, c, i);
@@ -86,15 +88,17 @@ static void put_case(Text *text, const Case *c) {
     }
     text_puts(text, " = tn.Fused(");
     bool any = false;
-    for (int i = 0; i < c->n_in; i++)
+    for (int i = 0; i < n_all; i++)
         if (c->has[i]) text_printf(text, "%s%%x%d", any ? ", " : "", i), any = true;
     text_puts(text, ") {body = graph(");
     any = false;
-    for (int i = 0; i < c->n_in; i++)
+    for (int i = 0; i < n_all; i++)
         if (c->has[i]) text_printf(text, "%s%%a%d", any ? ", " : "", i), any = true;
     text_printf(text, ") -> (%%r) {\n    %%h = %s(", c->op);
     put_operands(text, c, 'a');
-    text_printf(text, ") {%s}\n    %%t = Mul(%%h, 0.5) %%r = Softsign(%%t)\n  }} }", c->attrs);
+    text_printf(text, ") {%s}\n    %%t = Mul(%%h, 0.5) ", c->attrs);
+    if (c->beside) text_printf(text, "%%s = Sub(%%t, %%a%d) %%r = Softsign(%%s)\n  }} }", c->n_in);
+    else text_puts(text, "%r = Softsign(%t)\n  }} }");
 }
 
 static void run_case(Context *ctx, const Case *c) {
@@ -107,7 +111,7 @@ static void run_case(Context *ctx, const Case *c) {
     put_case(&text, c);
     Model *model = parse_model(ctx, text.s);
     const Node *node = model->main->last;
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = 0; i < c->n_in + c->beside; i++) {
         if (!c->has[i]) continue;
         make_operand(ctx, TN_F32, c->rank[i], c->dims[i], c->spread, c->special && i == 0, pick(0, 1), &in[n]);
         dense[n] = &in[n].dense;
@@ -160,6 +164,16 @@ static void run_cases(void (*make)(Case *c)) {
 
 #define SAY(where, ...) snprintf(where, sizeof where, __VA_ARGS__)
 
+/* Of a node whose result is as large as its first operand. */
+static void add_operand_beside(Case *c) {
+    int i = c->n_in, from = pick(0, c->rank[0]);
+    c->beside = c->behind && pick(0, 3) > 0;
+    if (c->beside) c->within.absolute = fmax(c->within.absolute, 3e-5); /* it may be nearly equal */
+    c->has[i] = c->beside;
+    c->rank[i] = c->rank[0] - from;
+    for (int k = from; k < c->rank[0]; k++) c->dims[i][k - from] = pick(0, 2) ? c->dims[0][k] : 1;
+}
+
 /* ---- softmax ------------------------------------------------------------------------------------------------------ */
 
 static void make_softmax(Case *c) {
@@ -167,9 +181,10 @@ static void make_softmax(Case *c) {
     c->rank[0] = pick(1, 4);
     random_sizes(c->dims[0], c->rank[0]);
     SAY(c->op, pick(0, 1) ? "Softmax" : "LogSoftmax");
-    SAY(c->attrs, "axis=%d", pick(-c->rank[0], c->rank[0] - 1));
+    SAY(c->attrs, "axis=%d", pick(0, 1) ? -1 : pick(-c->rank[0], c->rank[0] - 1));
     c->spread = pick(0, 1) ? 3 : 50;
     c->within.relative = 1e-5;
+    add_operand_beside(c);
 }
 static void test_softmax(void **state) {
     (void)state;
@@ -214,6 +229,7 @@ static void make_norm(Case *c) {
     c->special = pick(0, 5) == 0;
     c->spread = (float[]){1, 3, 100}[pick(0, 2)];
     c->within = (Within){2e-5, 1e-5};
+    add_operand_beside(c);
 }
 static void test_norm(void **state) {
     (void)state;
@@ -238,6 +254,7 @@ static void make_group_norm(Case *c) {
     else SAY(c->attrs, "num_groups=%d", groups);
     c->special = pick(0, 5) == 0;
     c->within = (Within){1e-4, 1e-4};
+    add_operand_beside(c);
 }
 static void test_group_norm(void **state) {
     (void)state;

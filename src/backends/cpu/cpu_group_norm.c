@@ -7,7 +7,7 @@
 
 enum { BLOCK = 32 /* channels that are done at once where they are neighbours, unless a group has more */ };
 
-static bool is_group_norm(const Node *node) {
+bool is_group_norm(const Node *node) {
     if (!node_is_onnx(node, "GroupNormalization") && !node_is_onnx(node, "InstanceNormalization")) return false;
     for (int i = 0; i < 3; i++) {
         const Value *v = node_operand(node, (size_t)i);
@@ -25,18 +25,7 @@ static bool matches(const KernelQuery *q) {
     return x->rank >= 2 && same_sizes(x, &q->out[0]);
 }
 
-static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
-
-static void order(const KernelQuery *q, int k, Tensor *out) {
-    Heavy heavy;
-    if (k == 0 && heavy_open(q->node, is_group_norm, &heavy)) order_like(heavy_operand(&heavy, q->in, 0), out);
-}
-
 static double cost(const KernelQuery *q) { return 0.5 * (double)tensor_count(&q->out[0]); }
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    return epilogue_prepare(q, is_group_norm, context, out);
-}
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
@@ -47,6 +36,8 @@ typedef struct Job {
     double epsilon;
     const float *x, *scale, *shift;
     float *y;
+    const EpilogueTiles *tiles; /* of planes; NULL: none */
+    const BodyMap *body;        /* of channels, in place */
 } Job;
 
 static Centre centre_of(double mean) { return (Centre){(float)mean, (float)(mean - (double)(float)mean)}; }
@@ -95,6 +86,8 @@ static void run_planes(void *arg, int64_t begin, int64_t end) {
             Centre c = centre_of(mean);
             double less = (double)c.low * factor - (double)job->shift[channel];
             table->shift_scale(y + k * job->plane, x + k * job->plane, c.high, (float)factor, (float)less, job->plane);
+            int64_t place = i * job->of_group + k, lines = job->tiles ? job->plane / job->tiles->cols : 0;
+            if (lines > 0) epilogue_lines(job->tiles, place * lines, (place + 1) * lines);
         }
     }
 }
@@ -148,6 +141,8 @@ static void run_channels(void *arg, int64_t begin, int64_t end) {
         float *y = job->y + i / job->blocks * job->y_batch + first;
         block_moments(job, table, x, n, mean, inverse);
         rescale_block(job, table, x, y, first, n, mean, inverse);
+        int64_t place[TN_MAX_RANK] = {i / job->blocks, first};
+        if (job->body) body_run_tile(job->body, place, y, job->y_ld, y, job->y_ld, job->plane, n);
     }
 }
 
@@ -175,8 +170,27 @@ static bool is_channels_last(const Tensor *t, int64_t *step) {
     return one_plane(t, step) && (t->dims[1] == 1 || t->strides[1] == 1);
 }
 
-static tn_status normalise(KernelCtx *c, const Node *node, const Tensor *x, const Tensor *const *vectors,
-                           const Tensor *y, bool *done) {
+static tn_status run_by_planes(KernelCtx *c, const Epilogue *e, Job *job, const Tensor *y, double cost, bool *tiled) {
+    EpilogueTiles tiles;
+    if (y->rank > 2) TRY(epilogue_open(c, e, y, &tiles, tiled));
+    if (*tiled) job->tiles = &tiles;
+    return kernel_parallel(c, job->batch * (job->channels / job->of_group), cost, run_planes, job);
+}
+
+/* With a body behind, where it is in place and all its operands can be walked from pixel to pixel. */
+static tn_status run_by_channels(KernelCtx *c, const Epilogue *e, Job *job, const Tensor *y, double cost, bool *tiled) {
+    BodyMap map;
+    if (e->body && y->data == c->out[0].data) {
+        TRY(body_map(e->body, c, 2, y->rank - 2, 1, &map));
+        *tiled = map.rows_walk;
+    }
+    if (*tiled) job->body = &map;
+    return kernel_parallel(c, job->batch * job->blocks, cost, run_channels, job);
+}
+
+static tn_status normalise(KernelCtx *c, const Epilogue *e, const Tensor *x, const Tensor *const *vectors,
+                           const Tensor *y, bool *done, bool *tiled) {
+    const Node *node = e->heavy.node;
     Tensor scale, shift;
     Job job = {.batch = x->dims[0], .channels = x->dims[1], .plane = 1, .epsilon = attr_float(node, "epsilon")};
     bool each = node_is_onnx(node, "InstanceNormalization");
@@ -188,9 +202,8 @@ static tn_status normalise(KernelCtx *c, const Node *node, const Tensor *x, cons
     job.x = floats_of(x), job.y = floats_of(y);
     job.x_batch = x->strides[0], job.y_batch = y->strides[0];
     *done = true;
-    double each_cost = (double)job.of_group * (double)job.plane * 0.4 + 50;
-    if (is_planes(x, job.plane) && is_planes(y, job.plane))
-        return kernel_parallel(c, job.batch * (job.channels / job.of_group), each_cost, run_planes, &job);
+    double each_cost = (double)job.of_group * (double)job.plane * (e->body ? 0.4 + body_cost(e->body) : 0.4) + 50;
+    if (is_planes(x, job.plane) && is_planes(y, job.plane)) return run_by_planes(c, e, &job, y, each_cost, tiled);
     if (!is_channels_last(x, &job.x_ld) || !is_channels_last(y, &job.y_ld) || job.of_group > ROWS_MOST_COLUMNS) {
         *done = false;
         return TN_OK;
@@ -198,7 +211,7 @@ static tn_status normalise(KernelCtx *c, const Node *node, const Tensor *x, cons
     job.groups_at_once = max_i64(1, BLOCK / job.of_group);
     int64_t at_once = job.groups_at_once * job.of_group;
     job.blocks = (job.channels + at_once - 1) / at_once;
-    return kernel_parallel(c, job.batch * job.blocks, each_cost * (double)job.groups_at_once, run_channels, &job);
+    return run_by_channels(c, e, &job, y, each_cost * (double)job.groups_at_once, tiled);
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
@@ -206,16 +219,16 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const Tensor *x = heavy_operand(&e->heavy, c->in, 0);
     const Tensor *vectors[] = {heavy_operand(&e->heavy, c->in, 1), heavy_operand(&e->heavy, c->in, 2)};
     Tensor values = c->out[0], dense;
-    bool done;
+    bool done, tiled = false;
     if (tensor_count(x) == 0) return TN_OK;
     if (values.dtype != TN_F32) TRY(float_buffer(c, x->rank, x->dims, &values));
-    TRY(normalise(c, e->heavy.node, x, vectors, &values, &done));
+    TRY(normalise(c, e, x, vectors, &values, &done, &tiled));
     if (!done) {
         TRY(dense_reading(c, x, &dense));
         TRY(float_buffer(c, x->rank, x->dims, &values));
-        TRY(normalise(c, e->heavy.node, &dense, vectors, &values, &done));
+        TRY(normalise(c, e, &dense, vectors, &values, &done, &tiled));
     }
-    if (e->body) return epilogue_run(c, e, &values);
+    if (e->body) return tiled ? TN_OK : epilogue_run(c, e, &values);
     if (values.data != c->out[0].data) copy_floats(&values, &c->out[0]);
     return TN_OK;
 }
@@ -227,11 +240,11 @@ const KernelDesc kernel_cpu_group_norm = {
     .priority = 100,
     .match = matches,
     .fuses = is_group_norm,
-    .order = order,
+    .order = epilogue_order,
     .strided = strided_all,
-    .in_place = in_place,
+    .in_place = epilogue_in_place,
     .cost = cost,
-    .prepare = prepare,
+    .prepare = epilogue_prepare,
     .keeps = prepared_of_node,
     .launch = launch,
 };

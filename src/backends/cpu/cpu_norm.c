@@ -31,7 +31,7 @@ static const Form *form_of(const Node *node) {
     return NULL;
 }
 
-static bool is_norm(const Node *node) {
+bool is_norm(const Node *node) {
     const Form *f = form_of(node);
     if (!f || !node_operand(node, 0) || !node_operand(node, (size_t)f->scale)) return false;
     if (f->axis && attr_int(node, "stash_type") != TN_F32) return false;
@@ -55,13 +55,7 @@ static bool matches(const KernelQuery *q) {
     return x->rank > 0 && same_sizes(x, &q->out[0]);
 }
 
-static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
-
 static double cost(const KernelQuery *q) { return 0.4 * (double)tensor_count(&q->out[0]); }
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    return epilogue_prepare(q, is_norm, context, out);
-}
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
@@ -238,9 +232,9 @@ const KernelDesc kernel_cpu_norm = {
     .match = matches,
     .fuses = is_norm,
     .strided = strided_all,
-    .in_place = in_place,
+    .in_place = epilogue_in_place,
     .cost = cost,
-    .prepare = prepare,
+    .prepare = epilogue_prepare,
     .keeps = prepared_of_node,
     .launch = launch,
 };

@@ -33,7 +33,7 @@ static const struct Form *form_of(const Node *node) {
     return NULL;
 }
 
-static bool is_reduce(const Node *node) {
+bool is_reduce(const Node *node) {
     const Value *x = node_operand(node, 0);
     return form_of(node) && x && x->type->kind == TYPE_TENSOR && x->type->dtype == TN_F32;
 }
@@ -74,10 +74,6 @@ static bool fuses(const Node *inner) {
 }
 
 static double cost(const KernelQuery *q) { return q->in[0] ? 0.15 * (double)tensor_count(q->in[0]) : 0; }
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    return epilogue_prepare(q, is_reduce, context, out);
-}
 
 /* ---- dimensions -------------------------------------------------------------------------------------------------- */
 
@@ -369,7 +365,7 @@ const KernelDesc kernel_cpu_reduce = {
     .fuses = fuses,
     .strided = strided_all,
     .cost = cost,
-    .prepare = prepare,
+    .prepare = epilogue_prepare,
     .keeps = prepared_of_node,
     .launch = launch,
 };

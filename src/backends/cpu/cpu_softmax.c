@@ -7,7 +7,7 @@
 
 enum { WORK = 16384 /* floats of a block of columns, within the second-level cache */ };
 
-static bool is_softmax(const Node *node) {
+bool is_softmax(const Node *node) {
     bool named = node_is_onnx(node, "Softmax") || node_is_onnx(node, "LogSoftmax");
     const Value *x = node_operand(node, 0);
     return named && x && x->type->kind == TYPE_TENSOR && x->type->dtype == TN_F32;
@@ -20,19 +20,7 @@ static bool matches(const KernelQuery *q) {
     return x && x->dtype == TN_F32 && x->rank > 0 && same_sizes(x, &q->out[0]);
 }
 
-/* What stands behind may read the operand again. */
-static uint32_t in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
-
-static void order(const KernelQuery *q, int k, Tensor *out) {
-    Heavy heavy;
-    if (k == 0 && heavy_open(q->node, is_softmax, &heavy)) order_like(heavy_operand(&heavy, q->in, 0), out);
-}
-
 static double cost(const KernelQuery *q) { return 0.5 * (double)tensor_count(&q->out[0]); }
-
-static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {
-    return epilogue_prepare(q, is_softmax, context, out);
-}
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -171,11 +159,11 @@ const KernelDesc kernel_cpu_softmax = {
     .priority = 100,
     .match = matches,
     .fuses = is_softmax,
-    .order = order,
+    .order = epilogue_order,
     .strided = strided_all,
-    .in_place = in_place,
+    .in_place = epilogue_in_place,
     .cost = cost,
-    .prepare = prepare,
+    .prepare = epilogue_prepare,
     .keeps = prepared_of_node,
     .launch = launch,
 };

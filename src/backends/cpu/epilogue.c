@@ -8,7 +8,12 @@ static void discard(Prepared *prepared, const Allocator *allocator) {
     mem_free(allocator, e, sizeof *e);
 }
 
-tn_status epilogue_prepare(const KernelQuery *q, bool (*is_heavy)(const Node *inner), Context *context, Prepared *out) {
+/* A body has one node that is none of its own, so only the kernel that was picked takes it. */
+static bool is_heavy(const Node *node) {
+    return is_softmax(node) || is_norm(node) || is_group_norm(node) || is_reduce(node);
+}
+
+tn_status epilogue_prepare(const KernelQuery *q, Context *context, Prepared *out) {
     Epilogue *e = mem_alloc(&context->allocator, sizeof *e, alignof(Epilogue));
     if (!e) return TN_OUT_OF_MEMORY;
     arena_init(&e->arena, &context->allocator);
@@ -20,6 +25,13 @@ tn_status epilogue_prepare(const KernelQuery *q, bool (*is_heavy)(const Node *in
     discard(out, &context->allocator);
     *out = (Prepared){0};
     return status;
+}
+
+uint32_t epilogue_in_place(const Node *node) { return node_is_fused(node) ? 0 : 1; }
+
+void epilogue_order(const KernelQuery *q, int k, Tensor *out) {
+    Heavy heavy;
+    if (k == 0 && heavy_open(q->node, is_heavy, &heavy)) order_like(heavy_operand(&heavy, q->in, 0), out);
 }
 
 const Tensor *heavy_operand(const Heavy *heavy, const Tensor *const *in, int k) {
@@ -74,30 +86,39 @@ void copy_floats(const Tensor *from, const Tensor *to) {
 
 /* ---- bodies over whole tensors ----------------------------------------------------------------------------------- */
 
-typedef struct Job {
-    BodyMap map;
-    const Tensor *values, *out;
-    int64_t rows, cols;
-    bool copied; /* the values' columns are not neighbours */
-} Job;
+static tn_status open_along(KernelCtx *c, const Epilogue *e, const Tensor *values, int axis, EpilogueTiles *t) {
+    int row = values->rank - (axis == values->rank - 1 ? 2 : 1);
+    bool has_rows = row >= 0 && row != axis;
+    TRY(body_map(e->body, c, has_rows ? row : 0, has_rows ? 1 : 0, axis, &t->map));
+    t->values = values;
+    t->out = c->out[0];
+    t->rows = has_rows ? t->out.dims[row] : 1;
+    t->cols = axis >= 0 ? t->out.dims[axis] : 1;
+    return TN_OK;
+}
 
-/* One line along the columns. */
-static void run_lines(void *arg, int64_t begin, int64_t end) {
-    const Job *job = arg;
-    const BodyMap *map = &job->map;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t at[TN_MAX_RANK] = {0}, left = line, from = job->values->offset, to = job->out->offset;
+/* As many lines at once as there are rows. */
+void epilogue_lines(const EpilogueTiles *t, int64_t begin, int64_t end) {
+    const BodyMap *map = &t->map;
+    int row = map->row_axis;
+    for (int64_t line = begin, n; line < end; line += n) {
+        int64_t at[TN_MAX_RANK] = {0}, left = line, from = t->values->offset, to = t->out.offset;
+        n = min_i64(end - line, t->rows - line % t->rows);
         for (int k = map->rank; k-- > 0;) {
             if (k == map->col_axis) continue;
             at[k] = left % map->dims[k];
             left /= map->dims[k];
-            from += at[k] * job->values->strides[k];
-            to += at[k] * job->out->strides[k];
+            from += at[k] * t->values->strides[k];
+            to += at[k] * t->out.strides[k];
         }
-        char *out = (char *)job->out->data + to * dtype_size(job->out->dtype);
-        body_run_tile(map, at, (const float *)job->values->data + from, 0, out, 0, 1, job->cols);
+        bool one = map->n_row_axes == 0;
+        char *out = (char *)t->out.data + to * dtype_size(t->out.dtype);
+        body_run_tile(map, at, (const float *)t->values->data + from, one ? 0 : t->values->strides[row], out,
+                      one ? 0 : t->out.strides[row], n, t->cols);
     }
 }
+
+static void run_lines(void *arg, int64_t begin, int64_t end) { epilogue_lines(arg, begin, end); }
 
 /* The axis along which both are neighbours; -1: none. */
 static int common_axis(const Tensor *a, const Tensor *b) {
@@ -108,7 +129,7 @@ static int common_axis(const Tensor *a, const Tensor *b) {
 }
 
 tn_status epilogue_run(KernelCtx *c, const Epilogue *e, const Tensor *values) {
-    Job job = {.values = values, .out = &c->out[0]};
+    EpilogueTiles tiles;
     Tensor out = c->out[0], buffer;
     int64_t count = tensor_count(values);
     if (count == 0) return TN_OK;
@@ -132,7 +153,13 @@ tn_status epilogue_run(KernelCtx *c, const Epilogue *e, const Tensor *values) {
             copy_elements(out.dtype, out.data, r.offset, r.stride, src, 0, 1, r.n);
         return status;
     }
-    TRY(body_map(e->body, c, 0, 0, axis, &job.map));
-    job.cols = axis >= 0 ? out.dims[axis] : 1;
-    return kernel_parallel(c, count / job.cols, (double)job.cols * body_cost(e->body) + 100, run_lines, &job);
+    TRY(open_along(c, e, values, axis, &tiles));
+    double cost = (double)tiles.cols * body_cost(e->body) + 30;
+    return kernel_parallel(c, count / tiles.cols, cost, run_lines, &tiles);
+}
+
+tn_status epilogue_open(KernelCtx *c, const Epilogue *e, const Tensor *values, EpilogueTiles *tiles, bool *opened) {
+    int last = values->rank - 1;
+    *opened = e->body && last >= 0 && tensor_count(values) > 0 && common_axis(values, &c->out[0]) == last;
+    return *opened ? open_along(c, e, values, last, tiles) : TN_OK;
 }
