@@ -19,9 +19,14 @@ bool op_is_constant(const OpSchema *op) {
     return op->domain && strcmp(op->name, "Const") == 0 && strcmp(op->domain, "tn") == 0;
 }
 
+/* Asked for often, and mostly of others. */
+static bool is_name(const char *each, Str name) {
+    return name.n > 0 && each[0] == name.s[0] && strncmp(each, name.s, name.n) == 0 && !each[name.n];
+}
+
 const AttrSpec *op_attr_spec(const OpSchema *op, Str name) {
     for (size_t i = 0; i < LENGTH(op->attrs) && op->attrs[i].name; i++)
-        if (str_equal(name, str_of(op->attrs[i].name))) return &op->attrs[i];
+        if (is_name(op->attrs[i].name, name)) return &op->attrs[i];
     return NULL;
 }
 
