@@ -133,6 +133,9 @@ typedef struct PassPlace {
     tn_dtype precision; /* TN_UNDEFINED: any */
 } PassPlace;
 
+/* Which results of ops that only move data are made: as few as can be; all but views; all. */
+typedef enum Moves { MOVES_LEAST, MOVES_BUT_VIEWS, MOVES_ALL } Moves;
+
 /* What the manager and passes cannot do by themselves. Members may be NULL. */
 typedef struct PassHost {
     void *user;
@@ -140,7 +143,7 @@ typedef struct PassHost {
     /* How a place runs an op, before anybody wishes otherwise. */
     Lowering (*lowering)(void *user, const char *op, const PassPlace *place);
     /* In a session, for the shapes at hand. Elsewhere there is no program to make and the passes that do so are no-ops. */
-    tn_status (*choose_kernels)(void *user, Graph *graph);
+    tn_status (*choose_kernels)(void *user, Graph *graph, Moves moves);
     tn_status (*plan_memory)(void *user, Graph *graph);
     tn_status (*generate_program)(void *user, Graph *graph);
 } PassHost;

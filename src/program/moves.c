@@ -335,14 +335,16 @@ static tn_status place_result(Planning *p, int32_t i, int32_t out, Made *m) {
     bool text = f->t[out].dtype == TN_STRING;
     int order[TN_MAX_RANK] = {0};
     if (!text) TRY(see_through(p, out, m));
+    int made = f->runner->made_moves;
     if (!text && plan_append(p, out, m)) return m->list.len == 0 ? TN_OK : make(p, i, out, m);
-    if (try_view(p, out, m)) return TN_OK;
+    if (made < 2 && try_view(p, out, m)) return TN_OK;
     bool joinable = !text && dtype_size(f->t[out].dtype) > 0 && m->list.covers && f->state[out].bytes > 0 &&
                     m->list.len > 0 && m->list.len <= MOST_PARTS;
     bool reordered = joinable && !f->state[out].gives_output && find_order(f, &f->t[out], m, order);
     Tensor row_major = f->t[out];
     Made plain = *m;
     if (reordered) TRY(reorder(p, &f->t[out], order, m, &reordered));
+    if (made) return make(p, i, out, m);
     joinable &= m->list.len <= MOST_PARTS;
     Part *parts = arena_array(p->scratch, Part, joinable ? m->list.len : 1);
     if (!parts) return TN_OUT_OF_MEMORY;

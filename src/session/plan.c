@@ -22,10 +22,12 @@ static tn_status generate_program(void *user, Graph *graph) {
     return b->plan->program ? TN_OK : program_build(b->session->ctx, graph, NULL, 0, &b->plan->program);
 }
 
-static tn_status choose_kernels(void *user, Graph *graph) {
+static tn_status choose_kernels(void *user, Graph *graph, Moves moves) {
     Building *b = user;
     tn_session *s = b->session;
-    if (b->chosen) return TN_OK;
+    if (b->chosen && s->runner.made_moves == (int)moves)
+        return TN_OK; /* a list may name the pass again, to say otherwise */
+    s->runner.made_moves = (int)moves;
     TRY(generate_program(user, graph));
     const Program *program = b->plan->program ? b->plan->program : s->program;
     if (!b->plan->frame) TRY(frame_new(program, &s->runner, &s->memory, &b->plan->frame));
@@ -40,7 +42,7 @@ static tn_status choose_kernels(void *user, Graph *graph) {
 static tn_status plan_memory(void *user, Graph *graph) {
     Building *b = user;
     if (b->placed) return TN_OK;
-    TRY(choose_kernels(user, graph));
+    if (!b->chosen) TRY(choose_kernels(user, graph, MOVES_LEAST));
     TRY(frame_place(b->plan->frame));
     b->placed = true;
     const tn_session *s = b->session;
