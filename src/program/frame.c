@@ -122,7 +122,7 @@ void frame_free(Frame *f) {
 
 /* ---- signatures ---------------------------------------------------------------------------------------------- */
 
-static bool same_reading(const Tensor *a, const Tensor *b) {
+bool same_reading(const Tensor *a, const Tensor *b) {
     if (a->kind != b->kind) return false;
     if (a->kind != TYPE_TENSOR) return true; /* what is in it decides nothing ahead of time */
     if (a->dtype != b->dtype || a->rank != b->rank || a->offset != b->offset) return false;

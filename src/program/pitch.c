@@ -106,6 +106,7 @@ static void spread_slot(Frame *f, const Rows *r, int32_t s) {
     Tensor *t = &f->t[s];
     SlotState *state = &f->state[s];
     int64_t size = dtype_size(t->dtype);
+    state->spread = true;
     state->at = moved(r, state->at / size) * size;
     t->offset = moved(r, t->offset);
     for (int k = 0; k < t->rank; k++)

@@ -20,6 +20,7 @@ typedef struct SlotState {
     bool told;         /* by its kernel, at each run anew */
     bool fixed;        /* ready since before any run: constants and what follows from them and from shapes */
     bool wanted, read; /* of a constant: some instruction reads its bytes when it runs; they are in place */
+    bool spread;       /* its rows were laid further apart after its kernel was chosen */
     bool grew;         /* it lies in the memory of the input that it begins with */
     bool gives_output; /* of a root: some slot in it is an output that goes into memory of the caller's */
     Home home;         /* of the root */
@@ -100,6 +101,9 @@ void want_constants(Frame *f, const Instr *instr, uint32_t replaced);
 tn_status hold(Context *ctx, Prepared *prepared, int way, Held **out);
 /* One holder less; NULL is ignored. */
 void step_let_go(Held *held, const Allocator *a);
+bool same_reading(const Tensor *a, const Tensor *b);
+/* reuse.c. Takes over how instruction i runs from the frame that this one is like; false: it is to be planned. */
+bool reuse_step(Planning *p, int32_t i);
 /* Puts those in place that are wanted: a later run takes no lock for them. */
 tn_status frame_read_constants(Frame *f);
 /* Data pointers from their homes of slots planned and made before instruction `end`: what comes after may be planned

@@ -309,21 +309,30 @@ static tn_status prepare_kernel(Planning *p, int32_t i, KernelQuery *q, Step *st
     return status;
 }
 
-static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, Facts *x) {
-    KernelQuery q;
-    const KernelDesc *kernel;
+static void need_operands(Planning *p, const Instr *instr) {
     for (uint32_t k = 0; k < instr->n_in; k++)
         if (instr->in[k] >= 0 && !(k < 32 && instr->node->op->shape_inputs & 1u << k)) need_bytes(p->f, instr->in[k]);
     for (uint32_t k = 0; k < instr->n_captures; k++) need_bytes(p->f, instr->captures[k]);
-    TRY(describe_query(p, instr, x, &q));
-    TRY(kernel_pick(&q, p->f->runner->targets, &kernel));
-    q.kernel = kernel;
-    TRY(order_results(p, instr, &q, x));
+}
+
+/* Results behind what they begin with, where the kernel can write them there. */
+static void grow_results(Planning *p, const Instr *instr, const KernelDesc *kernel) {
     for (uint32_t k = 0; kernel->grows && k < instr->n_out; k++) {
         int past = kernel->grows(instr->node, (int)k);
         if (past >= 0 && (uint32_t)past < instr->n_in && instr->in[past] >= 0)
             plan_grown(p, instr->in[past], instr->out[k]);
     }
+}
+
+static tn_status plan_kernel(Planning *p, const Instr *instr, int32_t i, Step *step, Facts *x) {
+    KernelQuery q;
+    const KernelDesc *kernel;
+    need_operands(p, instr);
+    TRY(describe_query(p, instr, x, &q));
+    TRY(kernel_pick(&q, p->f->runner->targets, &kernel));
+    q.kernel = kernel;
+    TRY(order_results(p, instr, &q, x));
+    grow_results(p, instr, kernel);
     TRY(prepare_kernel(p, i, &q, step));
     step->kernel = kernel;
     step->action = STEP_KERNEL;
@@ -357,6 +366,13 @@ static tn_status plan_instr(Planning *p, int32_t i) {
     Step *step = &p->f->steps[i];
     Facts x;
     bool declined, from_run_time;
+    if (reuse_step(p, i)) {
+        need_operands(p, instr);
+        grow_results(p, instr, step->kernel);
+        try_in_place(p, instr, i, step->kernel);
+        want_constants(p->f, instr, trials_replaced(step));
+        return TN_OK;
+    }
     TRY(make_facts(p, instr, &x));
     tn_status status = op_infer(instr->node, NULL, x.known, x.found, NULL);
     if (status == TN_SHAPE) note_operands(instr, &x);
