@@ -248,6 +248,13 @@ typedef struct tn_shape {
 } tn_shape;
 TN_API tn_status tn_session_resize(tn_session *session, const tn_shape *shapes, size_t n_shapes);
 
+/* For sessions that meet many sizes. While traced, the session notes from plan to plan, the one it has included, which
+   instructions stay: whose results have the same sizes each time (tn_session_info counts them). Fixed, what stays is relied on:
+   sizes that would change it fail with TN_SHAPE, which names the node. Free is how a session begins; going there or to
+   tracing forgets what was traced. TN_STATE when nothing was; TN_UNSUPPORTED where passes make a graph for each set of sizes. */
+typedef enum tn_shape_mode { TN_SHAPES_FREE, TN_SHAPES_TRACED, TN_SHAPES_FIXED } tn_shape_mode;
+TN_API tn_status tn_session_set_shape_mode(tn_session *session, tn_shape_mode mode);
+
 /* Writes what the session runs: the optimised model as NAME.tn, its weights in NAME.safetensors, and in
    NAME.packed.safetensors the weights as this processor's kernels want them for the shapes that the session is planned for
    (TN_STATE when it is not). A session of the model that tn_model_load reads from there maps them: it neither optimises nor
@@ -329,8 +336,9 @@ typedef struct tn_session_info {
     tn_resize_status resize_status;
     const char *resize_error; /* why it failed, as tn_last_error said it; else "". Valid until the next resize or run */
     size_t n_plans;           /* plans kept, for the shapes seen last */
-    size_t n_tuned;           /* instructions whose way was chosen by measuring, now or before */
-    size_t n_measured;        /* choices that this session has measured itself */
+    size_t n_stay;     /* instructions whose sizes were the same in all plans traced; see tn_session_set_shape_mode */
+    size_t n_tuned;    /* instructions whose way was chosen by measuring, now or before */
+    size_t n_measured; /* choices that this session has measured itself */
 } tn_session_info;
 TN_API tn_status tn_session_get_info(const tn_session *session, tn_session_info *info);
 TN_API tn_status tn_session_instruction(const tn_session *session, size_t i, tn_instruction_info *info);

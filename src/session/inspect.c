@@ -75,6 +75,7 @@ tn_status tn_session_get_info(const tn_session *s, tn_session_info *info) {
                                                             : TN_RESIZE_NEEDED,
                               .resize_error = s->reason,
                               .n_plans = s->n_plans,
+                              .n_stay = s->trace.n_stay,
                               .n_measured = s->runner.tuning ? tuning_measured(s->runner.tuning) : 0};
     if (!s->current) return TN_OK;
     FrameInfo f;

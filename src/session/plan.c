@@ -159,7 +159,7 @@ static void take_frame(Plan *old, Plan *plan) {
     plan_free(old);
 }
 
-tn_status session_plan(tn_session *s) {
+static tn_status find_or_make(tn_session *s) {
     Plan plan = {.growing = s->growing};
     s->current = NULL;
     for (size_t i = 0; i < s->n_plans; i++) {
@@ -174,6 +174,12 @@ tn_status session_plan(tn_session *s) {
     else plan_free(&plan);
     if (status == TN_OK && s->runner.n_trials > 0) status = session_tune(s);
     s->runner.tune = false;
+    return status;
+}
+
+tn_status session_plan(tn_session *s) {
+    tn_status status = find_or_make(s);
+    if (status == TN_OK) status = session_trace(s);
     if (status != TN_OK) s->current = NULL;
     return status;
 }

@@ -30,6 +30,7 @@ static tn_status init(tn_session *s, const tn_session_options *o) {
     s->arena_ready = true;
     arena_init(&s->arena, &s->ctx->allocator);
     TRY(shelf_new(&s->ctx->allocator, &s->shelf));
+    arena_init(&s->trace.arena, &s->ctx->allocator);
     TRY(run_passes(s, o));
     s->runner.plan_only = o->defer_packing;
     TRY(session_open_tuning(s, o));
@@ -92,6 +93,7 @@ void tn_session_release(tn_session *s) {
     session_drop_plans(s);
     session_free_states(s);
     shelf_close(s->shelf);
+    arena_free(&s->trace.arena);
     program_free(s->program);
     mem_free(&ctx->allocator, s->memory.base, s->memory.size);
     if (s->arena_ready) {

@@ -27,6 +27,15 @@ typedef struct State {
     Tensor value, coming;
 } State;
 
+/* Which instructions stay as they are from plan to plan. */
+typedef struct Trace {
+    tn_shape_mode mode;
+    size_t n_plans, n_stay;
+    Arena arena;
+    bool *stays;   /* by instruction */
+    Tensor *first; /* by slot: sizes in the first plan */
+} Trace;
+
 struct tn_session {
     tn_model *model;
     OptimizedModel *optimized; /* NULL: the model as it is */
@@ -52,6 +61,7 @@ struct tn_session {
     bool *given;         /* results[i] is the caller's */
     bool *written;       /* results[i] was written by an instruction */
     bool *fed;           /* an input was given for this run */
+    Trace trace;
     State *states;
     size_t n_states;
     Growth *growths;        /* room for all states; those of this run are the runner's */
@@ -78,6 +88,9 @@ tn_status session_plan(tn_session *s);
 void session_drop_plans(tn_session *s);
 /* Whether the current frame is for s->inputs. */
 bool session_fits(const tn_session *s);
+
+/* trace.c. Notes the plan that is now current, or fails where it changes what is fixed. */
+tn_status session_trace(tn_session *s);
 
 /* session.c. Around what changes a session: two threads in one, or a call-back that calls its own, would overwrite each
    other's values. */

@@ -226,6 +226,51 @@ static void test_sizes_change(void **state) {
     end(&f);
 }
 
+/* What does not depend on the size that changes stays, and can be relied on; what would change it is refused. */
+static void test_fixed_sizes(void **state) {
+    (void)state;
+    static const char text[] = FORM("graph @g(%x: f32[n,4], %image: f32[m,4], %w: f32[4,4]) -> (%y) {\n"
+                                    "  %a = MatMul(%image, %w)\n  %b = Softmax(%a)\n  %c = ReduceSum(%b, i64[1] [0])\n"
+                                    "  %d = MatMul(%x, %w)\n  %y = Mul(%d, %c)\n}\n");
+    Fix f;
+    tn_session *s;
+    tn_session_info info;
+    tn_tensor *w, *out[1] = {0}, *want[1] = {0};
+    begin(&f, text);
+    w = rows(f.ctx, 4, 9);
+    OK(tn_session_create(f.model, &(tn_session_options){.max_plans = 3}, &s));
+    assert_int_equal(tn_session_set_shape_mode(s, TN_SHAPES_FIXED), TN_STATE);
+    OK(tn_session_set_shape_mode(s, TN_SHAPES_TRACED));
+    for (int i = 0; i < 12; i++) {
+        if (i == 2) {
+            OK(tn_session_get_info(s, &info));
+            assert_true(info.n_stay >= 2 && info.n_stay < info.n_instructions);
+            OK(tn_session_set_shape_mode(s, TN_SHAPES_FIXED));
+        }
+        bool other = i == 5 || i == 6;
+        tn_tensor *in[] = {rows(f.ctx, 1 + i % 5, (uint64_t)i), rows(f.ctx, other ? 8 : 7, 3), w};
+        tn_status status = run(s, in, out);
+        if (other) {
+            assert_int_equal(status, TN_SHAPE);
+            assert_non_null(strstr(tn_last_error(), "fixed"));
+        } else {
+            OK(status);
+            run_whole(&f, NAMES("y"), 1, in, want);
+            assert_same(out[0], want[0]);
+        }
+        release(in, 2);
+        release(out, 1);
+        release(want, 1);
+    }
+    OK(tn_session_set_shape_mode(s, TN_SHAPES_FREE));
+    tn_tensor *in[] = {rows(f.ctx, 2, 1), rows(f.ctx, 8, 3), w};
+    OK(run(s, in, out));
+    release(in, 3);
+    release(out, 1);
+    tn_session_release(s);
+    end(&f);
+}
+
 /* ---- how ops are run -------------------------------------------------------------------------------------------- */
 
 /* Whether some instruction's label has that op in it. */
@@ -897,6 +942,7 @@ int main(void) {
         cmocka_unit_test(test_one_path),
         cmocka_unit_test(test_more_paths),
         cmocka_unit_test(test_sizes_change),
+        cmocka_unit_test(test_fixed_sizes),
         cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_names_of_ends),
         cmocka_unit_test(test_nested_graphs_read),
