@@ -29,7 +29,7 @@ class Net:
             self.input()
         for _ in range(self.random.randint(4, 16)):
             self.random.choice([self.conv, self.conv, self.unary, self.binary, self.pool, self.concat, self.concat, self.split,
-                                self.slice, self.shuffle])()  # fmt: skip
+                                self.slice, self.shuffle, self.resize])()  # fmt: skip
 
     def weights(self, *shape):
         name = f"w{len(self.inputs)}"
@@ -102,6 +102,14 @@ class Net:
         self.lines.append(f"%r{k} = Reshape(%{x}, i64[5] [{n},4,{channels // 4},{h},{w}])")
         self.lines.append(f"%s{k} = Transpose(%r{k}) {{perm=[0,2,1,3,4]}}")
         self.add(channels, f"Reshape(%s{k}, i64[4] [{n},{channels},{h},{w}])")
+
+    def resize(self):
+        x, channels = self.pick()
+        k, sizes = len(self.lines), f"i64[4] [{self.batch},{channels},{self.size[0]},{self.size[1]}]"
+        self.lines.append(f"%h{k} = MaxPool(%{x}) {{kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2]}}")
+        mode = self.random.choice(["nearest", "linear"])
+        where = self.random.choice(["asymmetric", "half_pixel", "align_corners"])
+        self.add(channels, f'Resize(%h{k}, _, _, {sizes}) {{mode="{mode}", coordinate_transformation_mode="{where}"}}')
 
     def text(self):
         inner = [name for name, _ in self.values if name.startswith("v")]

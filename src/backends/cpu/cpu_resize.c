@@ -244,5 +244,6 @@ const KernelDesc kernel_cpu_resize = {
     .match = matches,
     .order = order,
     .strided = strided_all,
+    .gaps = true,
     .launch = launch,
 };
