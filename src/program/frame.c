@@ -315,10 +315,10 @@ static uint64_t bytes_of(const Frame *f, int32_t s) {
     return checked_bytes(f->t[s].dtype, tensor_count(&f->t[s]), &bytes) == TN_OK ? bytes : 0;
 }
 
-/* Of what was there already only the rest is written. */
+/* Only what is not there already; but where regions leave gaps, everything, since that is filled first. */
 static uint64_t written_bytes(const Frame *f, int32_t s, const Made *made) {
     uint64_t bytes = 0;
-    if (!f->state[s].grew) return bytes_of(f, s);
+    if (!f->state[s].grew && !made->list.covers) return bytes_of(f, s);
     for (size_t i = 0; i < made->list.len; i++) bytes += (uint64_t)region_count(&made->list.data[i]);
     return bytes * (uint64_t)dtype_size(f->t[s].dtype);
 }

@@ -37,8 +37,8 @@ static Traffic raster_traffic(const Frame *f, const Instr *instr, const Step *st
             t.read += bytes(f->t[s].dtype, distinct(r->rank, r->size, r->src_stride));
             written += bytes(f->t[s].dtype, region_count(r));
         }
-        /* What no region writes is filled, but for what was there before. */
-        t.written += f->state[s].grew ? written : slot_bytes(f, s);
+        /* Where regions leave gaps all of it is filled first, but for what was there before. */
+        t.written += f->state[s].grew || made->list.covers ? written : slot_bytes(f, s);
     }
     t.moved = t.written;
     return t;
