@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights in panels. */
 #include "backends/cpu/conv_int.h"
+#include "backends/cpu/gemm_int.h"
 
 /* Whether lanes along the input channels take less time than lanes along the output channels, of which most would be empty;
    adding up the lanes is 3 operations for each element of the result. */
@@ -37,6 +38,8 @@ typedef struct PackJob {
     int64_t group, m, c; /* strides */
 } PackJob;
 
+enum { BLOCK = 16 /* channels, whose weights in a row are not so many lines of the cache */ };
+
 /* Channels [m, m + n) under one tap, whose weights begin at `at`. */
 static void pack_few(const PackJob *job, int64_t at, float *dst) {
     for (int64_t j = 0; j < job->g->m; j++, dst += job->p->k)
@@ -45,9 +48,17 @@ static void pack_few(const PackJob *job, int64_t at, float *dst) {
 }
 
 static void pack_tap(const PackJob *job, int64_t at, int64_t n, int64_t width, float *dst) {
-    for (int64_t ch = 0; ch < job->g->c; ch++, dst += width, at += job->c) {
-        for (int64_t j = 0; j < n; j++) memcpy(&dst[j], job->data + 4 * (at + j * job->m), sizeof *dst);
-        for (int64_t j = n; j < width; j++) dst[j] = 0;
+    if (job->c == 1 || job->m == 1) {
+        ISA_PICK(gemm_table)->pack(dst, width, job->data + 4 * at, job->c, job->m, job->g->c, n);
+        return;
+    }
+    for (int64_t first = 0; first < job->g->c; first += BLOCK, dst += BLOCK * width, at += BLOCK * job->c) {
+        int64_t channels = min_i64(BLOCK, job->g->c - first);
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t ch = 0; ch < channels; ch++)
+                memcpy(&dst[ch * width + j], job->data + 4 * (at + ch * job->c + j * job->m), sizeof *dst);
+        for (int64_t ch = 0; n < width && ch < channels; ch++)
+            memset(&dst[ch * width + n], 0, (size_t)(width - n) * sizeof *dst);
     }
 }
 

@@ -130,6 +130,17 @@ static void transform(const Tensor *w, int out, int64_t m, int64_t c, int64_t n,
                                                          g[l][2] * half[i][2][j]);
 }
 
+/* A row of sums, so that they go side by side. */
+static bool all_finite(const float *x, int64_t n) {
+    float sums[16] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16; k++) sums[k] += x[i + k] * 0;
+    for (; i < n; i++) sum += x[i] * 0;
+    for (int k = 0; k < 16; k++) sum += sums[k];
+    return sum == 0;
+}
+
 void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst) {
     ConvPanels p;
     winograd_panels(g, form, &p);
@@ -138,9 +149,7 @@ void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float 
         for (int64_t c = 0; c < g->c; c++)
             transform(w, form.out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
     }
-    float odd = 0;
-    for (int64_t i = 0; i < p.floats; i++) odd += dst[i] * 0;
-    dst[p.floats] = odd == 0 ? 0 : 1;
+    dst[p.floats] = all_finite(dst, p.floats) ? 0 : 1;
 }
 
 /* What a row of three weights is made of: the values at 0, at the next two points, and at infinity. */
