@@ -134,6 +134,22 @@ tn_status shelf_new(const Allocator *a, Shelf **out);
 tn_status shelf_take(Shelf *shelf, const Allocator *a, size_t size, Buffer **out);
 /* What is lent goes back to the allocator from now on. NULL is ignored. */
 void shelf_close(Shelf *shelf);
+/* Lazy buffers (lazy.c): bytes that are made when somebody holds them, given up when nobody does any more, and made again
+   when they are next held. Their place stays the same, but to read there unheld ends the process rather than give a wrong
+   answer. */
+typedef struct Pool Pool;
+typedef struct BytesMaker {
+    void (*make)(void *user, void *data, Pool *pool); /* fills zeroed memory, each time alike */
+    void (*drop)(void *user);                         /* once the buffer is gone */
+    void *user;
+} BytesMaker;
+tn_status buffer_lazy(const Allocator *a, size_t size, const BytesMaker *maker, Buffer **out);
+bool buffer_is_lazy(const Buffer *buffer); /* NULL: no */
+/* Holds them for as long as the buffer lives. Nothing for other buffers and NULL. */
+tn_status buffer_keep(Buffer *buffer);
+/* For a while. Nothing for bytes in other memory. `pool` may be NULL. */
+tn_status bytes_hold(const void *bytes, Pool *pool);
+void bytes_let_go(const void *bytes);
 
 /* ---- containers (vec.c, map.c, str.c) ------------------------------------------------------------------------ */
 
@@ -249,6 +265,8 @@ void load_f64(double *dst, tn_dtype dtype, const void *data, int64_t offset, int
 void store_f64(tn_dtype dtype, void *data, int64_t offset, int64_t stride, const double *src, int64_t n);
 void load_i64(int64_t *dst, tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n);
 void store_i64(tn_dtype dtype, void *data, int64_t offset, int64_t stride, const int64_t *src, int64_t n);
+/* y[i] = x[i] * factors[i * step] in float64, rounded once; x may lie askew, step is 0 or 1. */
+void scale_f32(float *y, const void *x, const double *factors, int64_t step, int64_t n);
 /* u64 elements keep their bits in int64_t in the two functions above. Complex: pairs of doubles. */
 void load_c128(double *dst, tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n);
 void store_c128(tn_dtype dtype, void *data, int64_t offset, int64_t stride, const double *src, int64_t n);
@@ -266,7 +284,6 @@ Str rc_string_get(const RcString *s);
 
 /* ---- threads, context (threads.c, context.c) ----------------------------------------------------------------- */
 
-typedef struct Pool Pool;
 tn_status pool_new(const Allocator *a, int threads, Pool **out); /* threads <= 0: one for each processor */
 /* Uses a pthreadpool_t that the caller owns. */
 tn_status pool_wrap(const Allocator *a, void *pthreadpool, Pool **out);

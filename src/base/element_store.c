@@ -114,3 +114,11 @@ void store_c128(tn_dtype dtype, void *data, int64_t offset, int64_t stride, cons
         else store_f64(dtype, data, at, 1, &wide.re, 1);
     }
 }
+
+void scale_f32(float *y, const void *x, const double *factors, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, (const char *)x + 4 * i, sizeof v);
+        y[i] = (float)((double)v * (step ? factors[i] : factors[0]));
+    }
+}

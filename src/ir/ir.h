@@ -169,6 +169,9 @@ void tensor_set_dense(Tensor *t, tn_dtype dtype, int rank, const int64_t *dims);
 tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
 /* The same, of elements that are about to be written: they may be an earlier tensor's (NULL: no shelf). */
 tn_status tensor_new_on(Context *ctx, Shelf *shelf, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out);
+/* The same on a lazy buffer; no strings. On failure the maker is still the caller's. */
+tn_status tensor_new_lazy(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, const BytesMaker *maker,
+                          Tensor *out);
 void tensor_release(Tensor *t); /* drops the buffer; strings drop their references */
 /* The elements of any reading in row-major order, in runs as long as its strides allow: all of a dense one at once,
    else the last dimension's.
@@ -392,8 +395,10 @@ void value_replace(Value *old, Value *with);         /* every use; O(uses) */
    the same value. Both must mean the same, as names do. */
 tn_status value_take_over(Value *old, Value *with);
 bool value_has_one_use(const Value *value);
-/* A Const node's payload, else NULL; of no value too. */
+/* A Const node's payload, else NULL; of no value too. Its bytes are there from now on: see value_payload. */
 const Tensor *value_constant(const Value *value);
+/* The same for whoever does not read the bytes: those that are only made when they are needed stay away. */
+const Tensor *value_payload(const Value *value);
 /* Whether `value` may be read by a node of `graph` (defined there, or in a graph around it). */
 bool value_visible_in(const Value *value, const Graph *graph);
 

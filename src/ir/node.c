@@ -260,9 +260,15 @@ void graph_erase(Graph *graph) {
 
 /* ---- constants and messages ---------------------------------------------------------------------------------- */
 
-const Tensor *value_constant(const Value *value) {
+const Tensor *value_payload(const Value *value) {
     if (!value || !value->def || !op_is_constant(value->def->op)) return NULL;
-    return attr_tensor(value->def, "data");
+    const Attr *a = node_attr(value->def, STR("data"));
+    return a && a->kind == ATTR_TENSOR ? a->tensor : NULL;
+}
+
+const Tensor *value_constant(const Value *value) {
+    const Tensor *t = value_payload(value);
+    return t && buffer_keep(t->buffer) == TN_OK ? t : NULL;
 }
 
 static const OpSchema *constant_op(Model *model) {

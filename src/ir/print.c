@@ -58,6 +58,8 @@ static void print_typed(Printer *p, const Value *value, bool with_type) {
 static void print_constant(Printer *p, const Tensor *t, const Value *value) {
     size_t before = p->out->n;
     int64_t count = tensor_count(t);
+    if ((p->options.constant || count <= (int64_t)p->options.inline_elements) && p->out->status == TN_OK)
+        p->out->status = buffer_keep(t->buffer);
     /* Who asks for constants wants text that can be read back. */
     if (!t->data && count > 0 && p->options.constant && p->out->status == TN_OK)
         p->out->status = fail(TN_STATE, "a constant's data are not there to be printed");

@@ -71,33 +71,47 @@ static tn_status string_buffer(Context *ctx, size_t size, Buffer **out) {
     return status;
 }
 
-tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
-    return tensor_new_on(ctx, NULL, dtype, rank, dims, out);
-}
-
-tn_status tensor_new_on(Context *ctx, Shelf *shelf, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
+static tn_status set_fresh(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, size_t *bytes, Tensor *out) {
     int64_t count;
-    size_t bytes;
     if (dtype_bits(dtype) == 0) return fail(TN_INVALID_ARGUMENT, "a tensor needs an element type");
     if (rank < 0 || rank > TN_MAX_RANK)
         return fail(TN_SHAPE, "a tensor of rank %d was asked for; ranks go from 0 to %d", rank, TN_MAX_RANK);
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0) return fail(TN_SHAPE, "dimension %d of a tensor is negative: %lld", i, (long long)dims[i]);
     TRY(checked_count(rank, dims, &count));
-    TRY(checked_bytes(dtype, count, &bytes));
-    if (bytes > ctx->limits.max_bytes)
-        return fail(TN_LIMIT, "a tensor of %zu bytes is larger than the limit of %llu (tn_limits.max_bytes)", bytes,
+    TRY(checked_bytes(dtype, count, bytes));
+    if (*bytes > ctx->limits.max_bytes)
+        return fail(TN_LIMIT, "a tensor of %zu bytes is larger than the limit of %llu (tn_limits.max_bytes)", *bytes,
                     (unsigned long long)ctx->limits.max_bytes);
     tensor_set_dense(out, dtype, rank, dims);
-    tn_status status = dtype == TN_STRING ? string_buffer(ctx, bytes, &out->buffer)
-                                          : shelf_take(shelf, &ctx->allocator, bytes, &out->buffer);
-    if (status != TN_OK) {
-        out->buffer = NULL;
-        return status;
-    }
-    out->data = out->buffer->data;
+    return TN_OK;
+}
+
+static tn_status take_buffer(tn_status status, Tensor *t) {
+    if (status == TN_OK) t->data = t->buffer->data;
+    else t->buffer = NULL;
+    return status;
+}
+
+tn_status tensor_new(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
+    return tensor_new_on(ctx, NULL, dtype, rank, dims, out);
+}
+
+tn_status tensor_new_on(Context *ctx, Shelf *shelf, tn_dtype dtype, int rank, const int64_t *dims, Tensor *out) {
+    size_t bytes;
+    TRY(set_fresh(ctx, dtype, rank, dims, &bytes, out));
+    TRY(take_buffer(dtype == TN_STRING ? string_buffer(ctx, bytes, &out->buffer)
+                                       : shelf_take(shelf, &ctx->allocator, bytes, &out->buffer),
+                    out));
     if (dtype_size(dtype) == 0 && bytes > 0) ((uint8_t *)out->data)[bytes - 1] = 0; /* part of it may be nobody's */
     return TN_OK;
+}
+
+tn_status tensor_new_lazy(Context *ctx, tn_dtype dtype, int rank, const int64_t *dims, const BytesMaker *maker,
+                          Tensor *out) {
+    size_t bytes;
+    TRY(set_fresh(ctx, dtype, rank, dims, &bytes, out));
+    return take_buffer(buffer_lazy(&ctx->allocator, bytes, maker, &out->buffer), out);
 }
 
 void tensor_release(Tensor *t) {

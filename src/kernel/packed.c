@@ -73,8 +73,12 @@ static Entry *add(Context *context, const PackKey *key, size_t size, void *data,
 /* With the lock held, which is given up while `make` runs. */
 static tn_status fill(Entry *e, tn_status (*make)(void *arg, void *dst), void *arg) {
     pthread_mutex_unlock(&lock);
-    tn_status status = make(arg, e->packed.data);
-    if (e->key.n_bytes) file_forget(e->key.source, e->key.n_bytes);
+    tn_status status = bytes_hold(e->key.source, e->context->pool);
+    if (status == TN_OK) {
+        status = make(arg, e->packed.data);
+        bytes_let_go(e->key.source);
+        if (e->key.n_bytes) file_forget(e->key.source, e->key.n_bytes);
+    }
     pthread_mutex_lock(&lock);
     e->status = status;
     e->made = true;

@@ -73,7 +73,7 @@ enum { FEW = 6 };
 
 static tn_status infer_one(Body *b, const Node *node) {
     InferValue few[FEW] = {{0}}, *in = few;
-    const Tensor *payload = value_constant(node_result(node, 0));
+    const Tensor *payload = value_payload(node_result(node, 0));
     if (payload) {
         few[0] = infer_concrete(payload, true);
         return know(b, node->results[0], few);

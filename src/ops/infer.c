@@ -102,7 +102,7 @@ InferValue infer_concrete(const Tensor *t, bool contents) {
     if (t->kind != TYPE_TENSOR) return v;
     v.dtype = t->dtype;
     v.shape = shape_make(t->rank, t->dims);
-    v.value = contents ? t : NULL;
+    v.value = contents && !buffer_is_lazy(t->buffer) ? t : NULL;
     return v;
 }
 
@@ -152,8 +152,11 @@ static InferValue value_from_type(const Type *type) {
 }
 
 static InferValue value_from_constant(const Tensor *t) {
-    return (InferValue){
-        .present = true, .kind = TYPE_TENSOR, .dtype = t->dtype, .shape = shape_make(t->rank, t->dims), .value = t};
+    return (InferValue){.present = true,
+                        .kind = TYPE_TENSOR,
+                        .dtype = t->dtype,
+                        .shape = shape_make(t->rank, t->dims),
+                        .value = buffer_is_lazy(t->buffer) ? NULL : t};
 }
 
 static void enter_inputs(Walker *w, const Graph *graph) {
@@ -231,7 +234,7 @@ static tn_status keep_content(Walker *w, InferValue *v) {
 }
 
 static tn_status infer_one(Walker *w, Node *node) {
-    const Tensor *payload = value_constant(node_result(node, 0));
+    const Tensor *payload = value_payload(node_result(node, 0));
     if (payload) {
         InferValue v = value_from_constant(payload);
         TRY(settle(w, node->results[0], &v));
@@ -603,7 +606,7 @@ static bool may_be_sizes(const Value *v) {
 
 /* Lists of sizes hold what the few nodes above them make of it. Recursion is bounded by `depth`. */
 static tn_status known_of(Walker *w, const Value *v, int depth, int *nodes, InferValue *out) {
-    const Tensor *payload = v ? value_constant(v) : NULL;
+    const Tensor *payload = v ? value_payload(v) : NULL;
     *out = !v ? (InferValue){0} : payload ? value_from_constant(payload) : value_from_type(v->type);
     if (!v || payload || depth == 0 || !may_be_sizes(v) || --*nodes < 0) return TN_OK;
     const Node *def = v->def;

@@ -30,7 +30,7 @@ static bool may_change(Tidy *t) {
 
 static tn_status constant_second(Tidy *t, Node *node) {
     Value *a = node_operand(node, 0), *b = node_operand(node, 1);
-    if (!node_may_swap(node) || !value_constant(a) || !b || value_constant(b) || !may_change(t)) return TN_OK;
+    if (!node_may_swap(node) || !value_payload(a) || !b || value_payload(b) || !may_change(t)) return TN_OK;
     TRY(node_set_operand(node, 0, b));
     TRY(node_set_operand(node, 1, a));
     t->n_swapped++;

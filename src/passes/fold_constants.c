@@ -36,12 +36,12 @@ typedef struct Fold {
 static bool is_known(const Node *node, uint32_t i) {
     const Value *value = node->operands[i].value;
     if (!value) return true;
-    const Tensor *t = value_constant(value);
+    const Tensor *t = value_payload(value);
     return t && (t->data || tensor_count(t) == 0);
 }
 
 static bool is_foldable(const Folding *f, const Node *node) {
-    if (value_constant(node_result(node, 0)) || !op_is_pure(node->op) || !node_is_read(node)) return false;
+    if (value_payload(node_result(node, 0)) || !op_is_pure(node->op) || !node_is_read(node)) return false;
     if (!f->dequantize && strcmp(node->op->name, "DequantizeLinear") == 0) return false;
     for (uint32_t i = 0; i < node->n_operands; i++)
         if (!is_known(node, i)) return false;
@@ -72,7 +72,7 @@ static tn_status count_freed(Fold *x, uint32_t i) {
     for (uint32_t k = 0; k < i; k++)
         if (x->node->operands[k].value == value) return TN_OK;
     if (!is_last_reader(x->node, value)) return TN_OK;
-    TRY(bytes_of(value_constant(value), &bytes));
+    TRY(bytes_of(value_payload(value), &bytes));
     x->freed += bytes;
     return TN_OK;
 }
@@ -216,7 +216,7 @@ static tn_status keep_result(Folding *f, Fold *x, uint32_t i) {
 }
 
 static tn_status drop_constant(Folding *f, Node *node) {
-    Tensor *payload = (Tensor *)value_constant(node->results[0]);
+    Tensor *payload = (Tensor *)value_payload(node->results[0]);
     bool own = node->id >= f->first_new;
     if (!own) TRY(vec_push(&f->run->ctx->allocator, &f->dropped, payload));
     node_erase(node);
@@ -238,7 +238,7 @@ static tn_status replace(Folding *f, Fold *x) {
     end(x);
     node_erase(node);
     for (uint32_t i = 0; i < n; i++)
-        if (value_constant(operands[i]) && operands[i]->def->graph && !operands[i]->uses)
+        if (value_payload(operands[i]) && operands[i]->def->graph && !operands[i]->uses)
             TRY(drop_constant(f, operands[i]->def));
     f->growth += sum - x->freed;
     f->n_folded++;

@@ -120,7 +120,7 @@ static bool reads_shape_only(const Node *node, uint32_t i) { return i < 32 && no
 
 /* Constants that go into the body: single numbers, and what decides sizes. */
 static bool goes_in(const Node *reader, uint32_t i) {
-    const Tensor *t = value_constant(reader->operands[i].value);
+    const Tensor *t = value_payload(reader->operands[i].value);
     return t && t->dtype != TN_STRING && (tensor_count(t) == 1 || reads_contents(reader, i));
 }
 
@@ -142,7 +142,7 @@ static bool operands_fit(const Node *node) {
         const Value *v = node->operands[i].value;
         if (v && !is_plain_tensor(v->type)) return false;
         if (!v || !reads_contents(node, i)) continue;
-        const Tensor *t = value_constant(v);
+        const Tensor *t = value_payload(v);
         if (!t || tensor_count(t) > SMALL) return false;
     }
     return true;
@@ -156,12 +156,12 @@ static bool may_join(const Node *node) {
 }
 
 static bool varies(const Fusing *f, const Node *node) {
-    if (value_constant(node_result(node, 0))) return false;
+    if (value_payload(node_result(node, 0))) return false;
     if (node->n_operands == 0 || node->op->flags & (OP_CONTROL | OP_RANDOM)) return true;
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
         uint32_t maker = maker_of(f, v);
-        if (!v || reads_shape_only(node, i) || (maker == UINT32_MAX && value_constant(v))) continue;
+        if (!v || reads_shape_only(node, i) || (maker == UINT32_MAX && value_payload(v))) continue;
         if (maker == UINT32_MAX || f->items[maker].varies) return true;
     }
     return false;

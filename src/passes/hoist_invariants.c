@@ -14,7 +14,7 @@
 
 /* Sizes of constants are right, and an input is checked against the numbers that are declared of it. */
 static bool size_is_certain(const Value *v, const Graph *main) {
-    return value_constant(v) || (!v->def && v->graph == main);
+    return value_payload(v) || (!v->def && v->graph == main);
 }
 
 static bool scan_makes_a_turn(const Node *scan) {
@@ -49,7 +49,7 @@ static bool is_total(const OpSchema *op) {
 }
 
 static bool is_one_number(const Value *v) {
-    const Tensor *t = value_constant(v);
+    const Tensor *t = value_payload(v);
     return t && tensor_count(t) == 1;
 }
 
@@ -73,7 +73,7 @@ static bool cannot_fail(const Node *node) {
 static bool is_invariant(const Node *node) {
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
-        if (v && v->graph == node->graph && !value_constant(v)) return false;
+        if (v && v->graph == node->graph && !value_payload(v)) return false;
     }
     return op_is_pure(node->op) && node->n_operands > 0;
 }

@@ -54,7 +54,7 @@ static bool is_clean(const Value *value) {
 static Value *clean(Value *value) { return value && is_clean(value) ? value : NULL; }
 
 static bool is_constant_or_absent(const Node *node, uint32_t i) {
-    return !node_operand(node, i) || value_constant(node_operand(node, i));
+    return !node_operand(node, i) || value_payload(node_operand(node, i));
 }
 
 /* ---- movements ----------------------------------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ static void erase_unread(Node *node) {
     for (uint32_t i = 0; i < 5; i++) operands[i] = node_operand(node, i);
     node_erase(node);
     for (uint32_t i = 0; i < 5; i++)
-        if (value_constant(operands[i]) && operands[i]->def->graph && !operands[i]->uses) node_erase(operands[i]->def);
+        if (value_payload(operands[i]) && operands[i]->def->graph && !operands[i]->uses) node_erase(operands[i]->def);
 }
 
 /* ---- two that are one ---------------------------------------------------------------------------------------- */

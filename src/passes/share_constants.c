@@ -178,8 +178,9 @@ static tn_status share(Sharing *s, Constant *c) {
 
 static tn_status collect(Sharing *s, const Graph *graph) {
     for (Node *node = graph->first; node; node = node->next) {
-        Constant c = {.node = node, .payload = (Tensor *)value_constant(node_result(node, 0))};
+        Constant c = {.node = node, .payload = (Tensor *)value_payload(node_result(node, 0))};
         if (!c.payload || !tensor_is_dense(c.payload) || (!c.payload->data && tensor_count(c.payload) > 0)) continue;
+        if (buffer_is_lazy(c.payload->buffer)) continue; /* weights of this node alone, not there to be compared */
         if (!dtype_size(c.payload->dtype) && c.payload->offset) continue;
         TRY(checked_bytes(c.payload->dtype, tensor_count(c.payload), &c.bytes));
         c.sample = hash_sample(&c);

@@ -172,7 +172,7 @@ static tn_status merge_types(Sharing *s, Node *node, Node *with, bool *ok) {
 static tn_status visit(Sharing *s, Node *node) {
     uint64_t hash;
     bool ok;
-    if (!op_is_pure(node->op) || node_is_random(node) || value_constant(node_result(node, 0)) || !node_is_read(node))
+    if (!op_is_pure(node->op) || node_is_random(node) || value_payload(node_result(node, 0)) || !node_is_read(node))
         return TN_OK;
     TRY(hash_node(s, node, &hash));
     Node *found = equal_before(s, node, hash);

@@ -53,7 +53,7 @@ static bool is_vague_content(const InferValue *f) {
 static tn_status on_constant(Visitor *v, Node *node) {
     Simplify *s = v->user;
     int64_t values[CONTENT_MAX], n = 0;
-    const Tensor *t = value_constant(node->results[0]);
+    const Tensor *t = value_payload(node->results[0]);
     bool integers = t->dtype == TN_I64 && tensor_count(t) <= CONTENT_MAX && (t->data || tensor_count(t) == 0);
     if (!integers || tensor_ints(t, values, CONTENT_MAX, &n) != TN_OK) return TN_OK;
     for (int64_t i = 0; i < n; i++)
@@ -275,7 +275,7 @@ static tn_status simplify_target(Simplify *s, Node *node) {
     Value *operand = node_operand(node, 1), *made;
     Dim target[CONTENT_MAX];
     int n;
-    if (value_constant(operand) || known_content(s, operand) != AS_SIZES || !facts_of(s, node_operand(node, 0)))
+    if (value_payload(operand) || known_content(s, operand) != AS_SIZES || !facts_of(s, node_operand(node, 0)))
         return TN_OK;
     TRY(constant_target(s, node, target, &n));
     if (n < 0 || !pass_may_change(s->run)) return TN_OK;

@@ -246,7 +246,7 @@ static tn_status forget_sizes(Node *node) {
 static tn_status find_types(Turns *t, bool *good) {
     *good = true;
     for (Node *node = t->last->next; node; node = node->next) {
-        if (value_constant(node_result(node, 0))) continue;
+        if (value_payload(node_result(node, 0))) continue;
         TRY(forget_sizes(node));
         if (node->op->flags & OP_CONTROL) continue;
         tn_status status = infer_node(node);
@@ -278,7 +278,7 @@ static tn_status replace_loop(Unroll *u, Turns *t) {
 static void share_constants(Turns *t) {
     for (Node *node = t->body->first, *next; node; node = next) {
         next = node->next;
-        if (value_constant(node_result(node, 0))) node_move_before(node, t->node);
+        if (value_payload(node_result(node, 0))) node_move_before(node, t->node);
     }
 }
 

@@ -56,7 +56,7 @@ static const char *label_of(Program *p, const Node *node) {
     char text[160] = "";
     size_t n = 0, named = 0;
     for (const Node *inner = attr_graph(node, "body")->first; inner; inner = inner->next) {
-        if (value_constant(node_result(inner, 0))) continue;
+        if (value_payload(node_result(inner, 0))) continue;
         bool more = named++ == MOST_NAMED;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "+" : "", more ? ".." : inner->op->name);
         if (n >= sizeof text) n = sizeof text - 1;
@@ -87,7 +87,7 @@ static tn_status add_bodies(Builder *b, Building *g, const Node *node, Instr *in
 }
 
 static tn_status add_node(Builder *b, Building *g, const Node *node) {
-    if (value_constant(node_result(node, 0)))
+    if (value_payload(node_result(node, 0)))
         return add_slot(b, g, node->results[0], (Slot){.kind = SLOT_CONST, .def = -1});
     Program *p = g->p;
     int32_t number = (int32_t)p->instrs.len;

@@ -23,6 +23,7 @@ static tn_status copy_aligned(Context *ctx, Tensor *payload) {
 }
 
 tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *reading) {
+    if (may_align) TRY(buffer_keep(payload->buffer));
     pthread_mutex_lock(&payload_lock);
     tn_status status = may_align && tensor_is_misaligned(payload) ? copy_aligned(ctx, payload) : TN_OK;
     *reading = *payload;
@@ -33,7 +34,7 @@ tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *re
 
 /* Large constants are not read before a run. */
 static tn_status bind_constant(Frame *f, int32_t s, bool may_read) {
-    Tensor *payload = (Tensor *)value_constant(f->program->slots.data[s].value);
+    Tensor *payload = (Tensor *)value_payload(f->program->slots.data[s].value);
     size_t bytes = 0;
     TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
     return payload_read(f->runner->ctx, payload, may_read || bytes <= FOLD_BYTES, &f->t[s]);

@@ -155,6 +155,20 @@ static bool is_foldable(const Planning *p, const Instr *instr, bool *from_run_ti
     return bytes <= FOLD_BYTES;
 }
 
+/* Constants may be large, and made for this only. */
+static tn_status eval_held(Planning *p, const Instr *instr, const Facts *x, Tensor *results) {
+    Context *ctx = p->f->runner->ctx;
+    tn_status status = TN_OK;
+    uint32_t held = 0;
+    for (; held < instr->n_in && status == TN_OK; held++)
+        if (x->in[held] && x->in[held]->data) status = bytes_hold(x->in[held]->data, ctx->pool);
+    if (status != TN_OK) held--;
+    else status = eval_node(ctx, p->scratch, instr->node, x->in, results);
+    for (uint32_t k = 0; k < held; k++)
+        if (x->in[k] && x->in[k]->data) bytes_let_go(x->in[k]->data);
+    return status;
+}
+
 static tn_status fold(Planning *p, const Instr *instr, const Facts *x) {
     Frame *f = p->f;
     for (uint32_t k = 0; k < instr->n_in; k++)
@@ -162,7 +176,7 @@ static tn_status fold(Planning *p, const Instr *instr, const Facts *x) {
             TRY(assume(p, instr->in[k], true));
     Tensor *results = arena_array(p->scratch, Tensor, instr->n_out + 1);
     if (!results) return TN_OUT_OF_MEMORY;
-    TRY(eval_node(f->runner->ctx, p->scratch, instr->node, x->in, results));
+    TRY(eval_held(p, instr, x, results));
     tn_status status = TN_OK;
     for (uint32_t k = 0; k < instr->n_out; k++) {
         Tensor *t = &f->t[instr->out[k]];
@@ -228,7 +242,7 @@ static void try_in_place(Planning *p, const Instr *instr, int32_t i, const Kerne
 static void *constant_data(Frame *f, int32_t s) {
     int32_t root = slot_root(f, s);
     const Slot *slot = &f->program->slots.data[root];
-    bool constant = slot->kind == SLOT_CONST || (slot->kind == SLOT_CAPTURE && value_constant(slot->value));
+    bool constant = slot->kind == SLOT_CONST || (slot->kind == SLOT_CAPTURE && value_payload(slot->value));
     return constant && !f->state[s].made && f->t[root].data ? (char *)f->t[root].data + f->state[s].at : NULL;
 }
 

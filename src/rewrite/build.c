@@ -78,7 +78,7 @@ static Node *find_place(const Match *m) {
 static bool reach(Builder *b, const Value *v) {
     if (!v || b->m->unordered || !v->def || v->def->graph != b->graph || node_comes_before(v->def, b->place))
         return true;
-    if (!value_constant(v)) return false;
+    if (!value_payload(v)) return false;
     node_move_before(v->def, b->place);
     return true;
 }

@@ -92,7 +92,7 @@ enum { FOLD_DEPTH = 16, FOLD_NODES = 64 };
 static bool node_follows(const Node *node, int depth, int *budget);
 
 static bool value_follows(const Value *v, int depth, int *budget) {
-    if (!v || value_constant(v)) return true;
+    if (!v || value_payload(v)) return true;
     return v->def && depth > 0 && node_follows(v->def, depth - 1, budget);
 }
 
@@ -112,7 +112,7 @@ bool value_is_constant(const Value *v) {
 
 bool node_is_constant(const Node *node) {
     int budget = FOLD_NODES;
-    return value_constant(node_result(node, 0)) || node_follows(node, FOLD_DEPTH, &budget);
+    return value_payload(node_result(node, 0)) || node_follows(node, FOLD_DEPTH, &budget);
 }
 
 /* For each node that only moves data, the computations among these that depend on it: moving less often, and later, is

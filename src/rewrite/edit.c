@@ -128,6 +128,10 @@ bool same_payload(const Tensor *a, const Tensor *b) {
     if (!a || !b || a->dtype != b->dtype || a->rank != b->rank) return false;
     if (memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) != 0) return false;
     if (tensor_count(a) == 0) return true;
+    if (buffer_keep(a->buffer) != TN_OK || buffer_keep(b->buffer) != TN_OK) {
+        diag_clear();
+        return false;
+    }
     if (!is_plain(a) || !is_plain(b)) return false;
     if (a->dtype == TN_STRING) return same_strings(a, b);
     if (checked_bytes(a->dtype, tensor_count(a), &bytes) == TN_OK)

@@ -39,12 +39,12 @@ static bool is_ours(const Extraction *x, const Value *v) {
 /* ---- what is constant, what a node costs --------------------------------------------------------------------- */
 
 static bool reads_constants(const Extraction *x, const Node *node) {
-    if (value_constant(node_result(node, 0))) return true;
+    if (value_payload(node_result(node, 0))) return true;
     if (node->op->flags & (OP_RANDOM | OP_CONTROL) || node->n_operands == 0) return false;
     if (strcmp(node->op->name, "DequantizeLinear") == 0) return false; /* weights that are to stay quantised */
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
-        if (v && !value_constant(v) && !(is_ours(x, v) && x->constant[class_at(x, v)])) return false;
+        if (v && !value_payload(v) && !(is_ours(x, v) && x->constant[class_at(x, v)])) return false;
     }
     return true;
 }

@@ -232,7 +232,7 @@ static bool has_dim(const Value *v, int from_end, int64_t size) {
 /* Whether a number, which may be a tensor of that number, makes the result larger than the other operands would: then it is
    more than a number. */
 static bool widens(const Node *n, size_t at) {
-    const Tensor *t = value_constant(n->operands[at].value);
+    const Tensor *t = value_payload(n->operands[at].value);
     bool wide = false;
     for (int k = 0; n->op->flags & OP_ELEMENTWISE && k < t->rank; k++) {
         bool there = n->n_operands == 1;

@@ -130,7 +130,7 @@ static tn_status take_constant(Outline *o, Value *v, Value **out) {
         node_move_before(v->def, o->first);
         return TN_OK;
     }
-    TRY(const_new(o->body, (Tensor *)value_constant(v), (Str){NULL, 0}, &copy));
+    TRY(const_new(o->body, (Tensor *)value_payload(v), (Str){NULL, 0}, &copy));
     copy->loc = v->def->loc;
     node_insert_before(copy, o->first);
     *out = copy->results[0];
@@ -152,7 +152,7 @@ static tn_status take_operands(Outline *o, Node *node) {
     for (uint32_t i = 0; i < node->n_operands; i++) {
         Value *v = node->operands[i].value, *inside;
         if (!v || v->graph == o->body) continue;
-        if (value_constant(v) && o->goes_in(node, i)) TRY(take_constant(o, v, &inside));
+        if (value_payload(v) && o->goes_in(node, i)) TRY(take_constant(o, v, &inside));
         else TRY(take_operand(o, v, &inside));
         if (inside != v) TRY(node_set_operand(node, i, inside));
     }

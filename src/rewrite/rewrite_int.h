@@ -191,6 +191,9 @@ tn_status rule_build(const Match *m, Built *built, bool *ok);
 void built_discard(Built *built);
 /* settle.c. Computes what is constant of it, in float64, rounded once. */
 tn_status built_settle(const Match *m, Built *built);
+/* scale.c. `y`, of which type and sizes are set, as the product of `x` and `factors`, f64, computed whenever its bytes are
+   needed, so that weights are scaled while they are packed. *ok false: they are not of that kind, or not worth it. */
+tn_status scaled_constant(Context *ctx, const Tensor *x, const Tensor *factors, Tensor *y, bool *ok);
 /* A value as an attribute of that op, in the kind that the op declares. `out` has no name where nothing is to be set; *ok
    false: it is of no such kind. */
 tn_status attr_of_val(const OpSchema *op, Str name, const Val *v, Arena *arena, Attr *out, bool *ok);

@@ -34,7 +34,7 @@ static bool may_settle(const Node *node) {
     if (!type || type->kind != TYPE_TENSOR || !is_wide_enough(type->dtype) || !shape_is_known(&type->shape))
         return false;
     if (checked_count(type->shape.rank, type->shape.dims, &count) != TN_OK || count > MOST_BYTES / 8) return false;
-    return !value_constant(node->results[0]) && node_is_constant(node) && !(node->op->flags & OP_CONTROL);
+    return !value_payload(node->results[0]) && node_is_constant(node) && !(node->op->flags & OP_CONTROL);
 }
 
 static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
@@ -47,7 +47,7 @@ static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
 
 /* *ok false: some operand is not there in a form that can be read. `fresh` is what has to be released. */
 static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, Tensor *fresh, bool *ok) {
-    const Tensor *t = value_constant(v);
+    const Tensor *t = value_payload(v);
     int i = v && v->def ? index_of(s, v->def) : -1;
     *out = NULL;
     if (!v) return TN_OK;
@@ -61,9 +61,12 @@ static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, T
     *out = t;
     if (!dtype_is_float(t->dtype)) return TN_OK; /* shapes and axes */
     *ok = is_wide_enough(t->dtype);
-    if (*ok) TRY(widen(s, t, fresh));
     *out = fresh;
-    return TN_OK;
+    if (!*ok) return TN_OK;
+    TRY(bytes_hold(t->data, s->ctx->pool));
+    tn_status status = widen(s, t, fresh);
+    bytes_let_go(t->data);
+    return status;
 }
 
 /* Whether no other constant node reads the result. */
@@ -84,7 +87,7 @@ static bool may_go_by_rows(const Settling *s, const Node *node) {
         return false;
     for (uint32_t k = 0; k < node->n_operands; k++) {
         const Value *v = node->operands[k].value;
-        const Tensor *t = value_constant(v);
+        const Tensor *t = value_payload(v);
         int i = v && v->def ? index_of(s, v->def) : -1;
         if (!v) continue;
         if (t ? t->kind != TYPE_TENSOR || !t->data || !is_wide_enough(t->dtype) : i < 0 || !s->have[i]) return false;
@@ -109,7 +112,7 @@ static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t 
     int64_t row = tensor_count(y) / y->dims[0];
     for (uint32_t k = 0; k < node->n_operands && status == TN_OK; k++) {
         const Value *v = node->operands[k].value;
-        const Tensor *t = value_constant(v);
+        const Tensor *t = value_payload(v);
         if (!v) continue;
         rows[k] = rows_of(t ? t : &s->wide[index_of(s, v->def)], y, from, n);
         in[k] = &rows[k];
@@ -124,11 +127,38 @@ static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t 
     return status;
 }
 
+/* Of the model's file, which whoever packs the result will not read again. */
+static void forget_operands(const Node *node) {
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Tensor *t = value_payload(node->operands[k].value);
+        if (t && tensor_is_dense(t)) file_forget(tensor_bytes(t), (size_t)(tensor_count(t) * dtype_size(t->dtype)));
+    }
+}
+
+static tn_status hold_operands(const Settling *s, const Node *node) {
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Tensor *t = value_payload(node->operands[k].value);
+        if (t) TRY(bytes_hold(t->data, s->ctx->pool));
+    }
+    return TN_OK;
+}
+
+static void let_operands_go(const Node *node) {
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Tensor *t = value_payload(node->operands[k].value);
+        if (t) bytes_let_go(t->data);
+    }
+}
+
 static tn_status compute_by_rows(Settling *s, const Node *node, Tensor *y) {
     int64_t row = tensor_count(y) / y->dims[0], step = max_i64(1, ROWS_OF / row);
-    for (int64_t from = 0; from < y->dims[0]; from += step)
-        TRY(compute_rows(s, node, y, from, min_i64(step, y->dims[0] - from)));
-    return TN_OK;
+    tn_status status = TN_OK;
+    TRY(hold_operands(s, node));
+    for (int64_t from = 0; from < y->dims[0] && status == TN_OK; from += step)
+        status = compute_rows(s, node, y, from, min_i64(step, y->dims[0] - from));
+    let_operands_go(node);
+    forget_operands(node);
+    return status;
 }
 
 /* What cannot be computed in float64 is left as it is. */
@@ -150,6 +180,19 @@ static tn_status compute(Settling *s, size_t i) {
     return status;
 }
 
+/* *ok false: it is no product of weights and factors. */
+static tn_status put_off(Settling *s, const Node *node, Tensor *y, bool *ok) {
+    *ok = false;
+    if (node->op->domain || strcmp(node->op->name, "Mul") != 0) return TN_OK;
+    for (uint32_t k = 0; k < 2 && !*ok; k++) {
+        const Value *factor = node->operands[1 - k].value;
+        const Tensor *x = value_payload(node->operands[k].value);
+        int i = factor->def ? index_of(s, factor->def) : -1;
+        if (x && i >= 0 && s->have[i]) TRY(scaled_constant(s->ctx, x, &s->wide[i], y, ok));
+    }
+    return TN_OK;
+}
+
 static bool is_read_beyond(const Settling *s, const Node *node) {
     const Rule *r = s->match->rule;
     for (size_t k = 0; k < r->n_values; k++)
@@ -169,10 +212,13 @@ static tn_status narrow(Settling *s, size_t i) {
     const Tensor *wide = &s->wide[i];
     Tensor *payload;
     const Shape *shape = &old->type->shape;
+    bool put = false;
     TRY(model_tensor(model, &payload));
-    TRY(tensor_new(s->ctx, old->type->dtype, shape->rank, shape->dims, payload));
-    if (s->by_rows[i]) TRY(compute_by_rows(s, node, payload));
-    else store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
+    tensor_set_dense(payload, old->type->dtype, shape->rank, shape->dims);
+    if (s->by_rows[i]) TRY(put_off(s, node, payload, &put));
+    if (!put) TRY(tensor_new(s->ctx, old->type->dtype, shape->rank, shape->dims, payload));
+    if (s->by_rows[i] && !put) TRY(compute_by_rows(s, node, payload));
+    else if (!put) store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
     TRY(const_new(node->graph, payload, STR(""), &constant));
     constant->loc = node->loc;
     node_insert_before(constant, node);

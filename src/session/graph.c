@@ -197,7 +197,7 @@ tn_status tn_value_get_info(const tn_value *value, tn_value_info *info) {
 
 tn_tensor *payload_handle(Context *ctx, const Tensor *payload) {
     tn_tensor *out = NULL;
-    if (!payload) return NULL;
+    if (!payload || buffer_keep(payload->buffer) != TN_OK) return NULL;
     Tensor copy = *payload;
     if (payload->buffer && tensor_is_dense(payload) && payload->offset == 0 && !tensor_is_misaligned(payload)) {
         buffer_ref(copy.buffer);

@@ -106,7 +106,7 @@ static bool is_number(tn_dtype dtype) { return dtype < TN_DTYPE_END && (TS_NUMER
 
 /* Powers of another type are computed in double, so those are left alone unless they are constants. */
 static bool is_single(const Value *v) {
-    const Tensor *t = value_constant(v);
+    const Tensor *t = value_payload(v);
     return t && tensor_count(t) == 1;
 }
 
@@ -158,7 +158,7 @@ static bool takes_vectors(const Node *node) { return node_is_onnx(node, "BatchNo
 static bool reads_within(const Node *node) {
     for (uint32_t i = 0; i < node->n_operands; i++) {
         const Value *v = node->operands[i].value;
-        const Tensor *t = value_constant(v);
+        const Tensor *t = value_payload(v);
         if (v && (v->graph != node->graph || (t && (tensor_count(t) != 1 || !t->data)))) return false;
         if (v && i > 0 && v->def && !t && takes_vectors(node)) return false; /* those are read from operands */
     }
@@ -178,13 +178,13 @@ static size_t values_of_all(const Graph *body, const Node *heavy) {
 static bool holds_only(const Graph *body, const Node *heavy) {
     if (body->inputs.len > OP_MAX_INPUTS || graph_n_outputs(body) > OP_MAX_OUTPUTS) return false;
     for (const Node *node = body->first; node; node = node->next) {
-        if (node == heavy || value_constant(node_result(node, 0))) continue;
+        if (node == heavy || value_payload(node_result(node, 0))) continue;
         if (!body_takes(node) || !reads_within(node)) return false;
     }
     for (size_t i = 0; i < graph_n_outputs(body); i++) {
         const Value *v = graph_output(body, i);
         tn_dtype dtype = dtype_of(v);
-        if ((dtype != TN_F32 && dtype != TN_BOOL) || v->graph != body || value_constant(v)) return false;
+        if ((dtype != TN_F32 && dtype != TN_BOOL) || v->graph != body || value_payload(v)) return false;
     }
     return values_of_all(body, heavy) <= BODY_MOST_VALUES;
 }
@@ -461,7 +461,7 @@ static tn_status make_nodes(Maker *m) {
     if (m->heavy) remember(m, m->heavy->results[0], add_value(m, (BodyValue){.kind = BODY_TILE, .reg = -1}));
     const Node *node = m->graph ? m->graph->first : m->node;
     for (; node; node = m->graph ? node->next : NULL) {
-        if (node == m->heavy || (m->graph && value_constant(node_result(node, 0)))) continue;
+        if (node == m->heavy || (m->graph && value_payload(node_result(node, 0)))) continue;
         int value = make_node(m, node);
         if (value < 0) return fail(TN_INTERNAL, "%s has no place in a body", node->op->name);
         remember(m, node->results[0], value);

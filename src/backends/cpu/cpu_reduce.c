@@ -70,7 +70,7 @@ static bool matches(const KernelQuery *q) {
 
 static bool fuses(const Node *inner) {
     const Value *axes = node_operand(inner, 1);
-    return is_reduce(inner) && (!axes || value_constant(axes));
+    return is_reduce(inner) && (!axes || value_payload(axes));
 }
 
 static double cost(const KernelQuery *q) { return q->in[0] ? 0.15 * (double)tensor_count(q->in[0]) : 0; }

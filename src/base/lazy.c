@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers whose bytes are made when they are needed. The address range is reserved from the start; while nobody holds the
+   bytes, no memory stands behind it and nobody may read there. */
+#define _GNU_SOURCE
+#include "base/pages_int.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct Lazy {
+    const Allocator *allocator;
+    char *data;
+    size_t size; /* whole pages */
+    BytesMaker maker;
+    pthread_mutex_t lock; /* of what follows */
+    size_t holders;
+    bool kept; /* by one of them, for good */
+    struct Lazy *next;
+} Lazy;
+
+static Lazy *all;
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- one that lives ------------------------------------------------------------------------------------------ */
+
+static void release(void *user, void *data, size_t size) {
+    Lazy *lazy = user;
+    (void)size;
+    pthread_mutex_lock(&all_lock);
+    Lazy **at = &all;
+    while (*at != lazy) at = &(*at)->next;
+    *at = lazy->next;
+    pthread_mutex_unlock(&all_lock);
+    munmap(data, lazy->size);
+    pthread_mutex_destroy(&lazy->lock);
+    lazy->maker.drop(lazy->maker.user);
+    mem_free(lazy->allocator, lazy, sizeof *lazy);
+}
+
+/* Whoever asks has the buffer, so it does not go meanwhile. */
+static Lazy *find(const void *bytes) {
+    uintptr_t at = (uintptr_t)bytes;
+    pthread_mutex_lock(&all_lock);
+    Lazy *lazy = all;
+    while (lazy && at - (uintptr_t)lazy->data >= lazy->size) lazy = lazy->next;
+    pthread_mutex_unlock(&all_lock);
+    return lazy;
+}
+
+static tn_status reserve(const Allocator *a, size_t size, Lazy **out) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (size / page + 1) * page;
+    if (size > PTRDIFF_MAX - page) return fail_memory(size);
+    Lazy *lazy = mem_alloc(a, sizeof *lazy, alignof(Lazy));
+    if (!lazy) return TN_OUT_OF_MEMORY;
+    void *data = pages_map(whole, page, false);
+    if (!data) {
+        mem_free(a, lazy, sizeof *lazy);
+        return fail_memory(size);
+    }
+    *lazy = (Lazy){.allocator = a, .data = data, .size = whole};
+    *out = lazy;
+    return TN_OK;
+}
+
+tn_status buffer_lazy(const Allocator *a, size_t size, const BytesMaker *maker, Buffer **out) {
+    Lazy *lazy = NULL;
+    *out = NULL;
+    TRY(reserve(a, size, &lazy));
+    tn_status status = buffer_borrow(a, lazy->data, size, release, lazy, out);
+    if (status != TN_OK) {
+        munmap(lazy->data, lazy->size);
+        mem_free(a, lazy, sizeof *lazy);
+        return status;
+    }
+    lazy->maker = *maker;
+    pthread_mutex_init(&lazy->lock, NULL);
+    pthread_mutex_lock(&all_lock);
+    lazy->next = all;
+    all = lazy;
+    pthread_mutex_unlock(&all_lock);
+    return TN_OK;
+}
+
+bool buffer_is_lazy(const Buffer *buffer) { return buffer && buffer->release == release; }
+
+/* ---- holding ------------------------------------------------------------------------------------------------- */
+
+/* With the lock held. */
+static tn_status hold(Lazy *lazy, Pool *pool) {
+    if (lazy->holders == 0) {
+        if (mprotect(lazy->data, lazy->size, PROT_READ | PROT_WRITE) != 0)
+            return fail(TN_OUT_OF_MEMORY, "cannot use %zu bytes: %s", lazy->size, strerror(errno));
+        lazy->maker.make(lazy->maker.user, lazy->data, pool);
+    }
+    lazy->holders++;
+    return TN_OK;
+}
+
+tn_status bytes_hold(const void *bytes, Pool *pool) {
+    Lazy *lazy = find(bytes);
+    if (!lazy) return TN_OK;
+    pthread_mutex_lock(&lazy->lock);
+    tn_status status = hold(lazy, pool);
+    pthread_mutex_unlock(&lazy->lock);
+    return status;
+}
+
+void bytes_let_go(const void *bytes) {
+    Lazy *lazy = find(bytes);
+    if (!lazy) return;
+    pthread_mutex_lock(&lazy->lock);
+    if (--lazy->holders == 0) {
+        (void)madvise(lazy->data, lazy->size, MADV_DONTNEED);
+        (void)mprotect(lazy->data, lazy->size, PROT_NONE);
+    }
+    pthread_mutex_unlock(&lazy->lock);
+}
+
+tn_status buffer_keep(Buffer *buffer) {
+    if (!buffer_is_lazy(buffer)) return TN_OK;
+    Lazy *lazy = buffer->user;
+    pthread_mutex_lock(&lazy->lock);
+    tn_status status = lazy->kept ? TN_OK : hold(lazy, NULL);
+    lazy->kept = status == TN_OK;
+    pthread_mutex_unlock(&lazy->lock);
+    return status;
+}

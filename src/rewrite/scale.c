@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights of the model times factors, as folding a normalisation into them makes them: the product is computed whenever its
+   bytes are needed, which is while a kernel packs them. So it never stands beside both the model's and the packed weights. */
+#include "rewrite/rewrite_int.h"
+
+enum { FEWEST = 1 << 16 /* elements */ };
+
+typedef struct Scaled {
+    const Allocator *allocator;
+    Tensor x, factors;
+    int64_t rows, cols;
+    int64_t row_step, col_step; /* of the factors */
+} Scaled;
+
+typedef struct Making {
+    const Scaled *scaled;
+    float *y;
+} Making;
+
+static void make_rows(void *arg, int64_t begin, int64_t end) {
+    const Making *m = arg;
+    const Scaled *s = m->scaled;
+    const char *x = tensor_bytes(&s->x);
+    for (int64_t i = begin; i < end; i++)
+        scale_f32(m->y + i * s->cols, x + i * s->cols * (int64_t)sizeof(float),
+                  (const double *)s->factors.data + i * s->row_step, s->col_step, s->cols);
+}
+
+static void make(void *user, void *data, Pool *pool) {
+    const Scaled *s = user;
+    Making m = {s, data};
+    parallel_for(pool, s->rows, (double)s->cols / 2, make_rows, &m);
+    file_forget(tensor_bytes(&s->x), (size_t)(s->rows * s->cols) * sizeof(float));
+}
+
+static void drop(void *user) {
+    Scaled *s = user;
+    tensor_release(&s->x);
+    tensor_release(&s->factors);
+    mem_free(s->allocator, s, sizeof *s);
+}
+
+/* One factor, or one for each row or column. */
+static bool find_steps(const Tensor *factors, const Tensor *y, Scaled *s) {
+    int along = -1, n = 0;
+    for (int d = 0; d < factors->rank; d++)
+        if (factors->dims[d] != 1) along = d + y->rank - factors->rank, n++;
+    bool rows = n == 0 || along == 0;
+    int64_t count = tensor_count(y);
+    if (n > 1 || factors->rank > y->rank || (!rows && along != y->rank - 1)) return false;
+    s->rows = rows ? y->dims[0] : count / y->dims[y->rank - 1];
+    s->cols = count / s->rows;
+    s->row_step = n == 1 && rows;
+    s->col_step = n == 1 && !rows;
+    return true;
+}
+
+static bool same_sizes(const Tensor *a, const Tensor *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+tn_status scaled_constant(Context *ctx, const Tensor *x, const Tensor *factors, Tensor *y, bool *ok) {
+    Scaled s = {.allocator = &ctx->allocator, .x = *x, .factors = *factors};
+    *ok = x->dtype == TN_F32 && y->dtype == TN_F32 && factors->dtype == TN_F64 && same_sizes(x, y) && x->buffer &&
+          !buffer_is_lazy(x->buffer) && tensor_is_dense(x) && tensor_count(x) >= FEWEST && tensor_is_dense(factors) &&
+          factors->buffer && find_steps(factors, y, &s);
+    if (!*ok) return TN_OK;
+    Scaled *kept = mem_alloc(s.allocator, sizeof *kept, alignof(Scaled));
+    if (!kept) return TN_OUT_OF_MEMORY;
+    *kept = s;
+    Tensor like = *y;
+    tn_status status = tensor_new_lazy(ctx, TN_F32, like.rank, like.dims, &(BytesMaker){make, drop, kept}, y);
+    if (status != TN_OK) {
+        mem_free(s.allocator, kept, sizeof *kept);
+        return status;
+    }
+    buffer_ref(x->buffer);
+    buffer_ref(factors->buffer);
+    return TN_OK;
+}
