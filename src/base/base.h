@@ -80,6 +80,8 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align);
 /* The same, but *zero tells whether the memory is zero. */
 void *mem_raw(const Allocator *a, size_t size, size_t align, bool *zero);
 void mem_free(const Allocator *a, void *ptr, size_t size);
+/* Of memory that is about to be written: brings in its pages at once, which is faster than one by one. */
+void mem_touch(void *ptr, size_t size);
 
 /* A bump allocator that frees everything at once. Blocks are kept by arena_reset, so a loop that resets at each turn
    asks the allocator for nothing once it has seen its largest turn. */
@@ -139,7 +141,7 @@ void shelf_close(Shelf *shelf);
    answer. */
 typedef struct Pool Pool;
 typedef struct BytesMaker {
-    void (*make)(void *user, void *data, Pool *pool); /* fills zeroed memory, each time alike */
+    void (*make)(void *user, void *data, Pool *pool); /* writes all bytes, each time alike */
     void (*drop)(void *user);                         /* once the buffer is gone */
     void *user;
 } BytesMaker;

@@ -2,7 +2,7 @@
 /* Buffers whose bytes are made when they are needed. The address range is reserved from the start; while nobody holds the
    bytes, no memory stands behind it and nobody may read there. */
 #define _GNU_SOURCE
-#include "base/pages_int.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -54,8 +54,8 @@ static tn_status reserve(const Allocator *a, size_t size, Lazy **out) {
     if (size > PTRDIFF_MAX - page) return fail_memory(size);
     Lazy *lazy = mem_alloc(a, sizeof *lazy, alignof(Lazy));
     if (!lazy) return TN_OUT_OF_MEMORY;
-    void *data = pages_map(whole, page, false);
-    if (!data) {
+    void *data = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) {
         mem_free(a, lazy, sizeof *lazy);
         return fail_memory(size);
     }
@@ -92,6 +92,7 @@ static tn_status hold(Lazy *lazy, Pool *pool) {
     if (lazy->holders == 0) {
         if (mprotect(lazy->data, lazy->size, PROT_READ | PROT_WRITE) != 0)
             return fail(TN_OUT_OF_MEMORY, "cannot use %zu bytes: %s", lazy->size, strerror(errno));
+        mem_touch(lazy->data, lazy->size);
         lazy->maker.make(lazy->maker.user, lazy->data, pool);
     }
     lazy->holders++;

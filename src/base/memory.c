@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/asan_int.h"
-#include "base/pages_int.h"
 
 /* From this size on memory comes from the kernel: it is zero already, pages that are never used cost nothing, and
    freeing gives them back at once. A sanitizer cannot watch such memory, so under one nothing is that big. */
@@ -20,15 +19,10 @@
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-/* So many bytes in one page, where they begin at a multiple, are brought in several times as fast as in small ones. */
-#define HUGE_PAGE ((size_t)2 << 20)
-
-void *pages_map(size_t size, size_t align, bool usable) {
-    if (size >= HUGE_PAGE && align < HUGE_PAGE) align = HUGE_PAGE;
+static void *map_pages(size_t size, size_t align) {
     size_t slack = align > page_size() ? align : 0;
-    int kind = MAP_PRIVATE | MAP_ANONYMOUS | (usable ? 0 : MAP_NORESERVE);
     if (size > PTRDIFF_MAX - slack) return NULL;
-    char *start = mmap(NULL, size + slack, usable ? PROT_READ | PROT_WRITE : PROT_NONE, kind, -1, 0);
+    char *start = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return NULL;
     if (slack == 0) return start;
     /* Unmaps what lies before and behind the aligned part, so that free need not know of it. */
@@ -36,15 +30,12 @@ void *pages_map(size_t size, size_t align, bool usable) {
     size_t tail = head + (size + page - 1) / page * page, end = (size + slack + page - 1) / page * page;
     if (head > 0) munmap(start, head);
     if (end > tail) munmap(start + tail, end - tail);
-#ifdef MADV_HUGEPAGE
-    if (size >= HUGE_PAGE) (void)madvise(start + head, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-#endif
     return start + head;
 }
 
 static void *default_alloc(void *user, size_t size, size_t align) {
     (void)user;
-    if (size >= BIG_SIZE) return pages_map(size, align, true);
+    if (size >= BIG_SIZE) return map_pages(size, align);
     void *ptr;
     return posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size) == 0 ? ptr : NULL;
 }
@@ -71,6 +62,16 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align) {
     bool zero;
     void *ptr = mem_raw(a, size, align, &zero);
     return zero || !ptr ? ptr : memset(ptr, 0, size ? size : 1);
+}
+
+void mem_touch(void *ptr, size_t size) {
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t page = page_size(), from = ((uintptr_t)ptr + page - 1) / page * page,
+              to = ((uintptr_t)ptr + size) / page * page;
+    if (size >= BIG_SIZE && to > from) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+#else
+    (void)ptr, (void)size;
+#endif
 }
 
 void mem_free(const Allocator *a, void *ptr, size_t size) {

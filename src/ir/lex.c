@@ -115,8 +115,24 @@ Token lex(Str source, size_t from) {
     if (c == '@') return lex_symbol(s, i);
     if (c == '-' && at(s, i + 1) == '>') return token_of(TOKEN_ARROW, i, i + 2);
     if (c == '.' && at(s, i + 1) == '.' && at(s, i + 2) == '.') return token_of(TOKEN_DOTS, i, i + 3);
-    if (c && strchr("(){}[],:;=+-*/?", c)) return token_of(c, i, i + 1);
-    return bad(i, i + 1, "no token begins with this character");
+    switch (c) {
+    case '(':
+    case ')':
+    case '{':
+    case '}':
+    case '[':
+    case ']':
+    case ',':
+    case ':':
+    case ';':
+    case '=':
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '?': return token_of(c, i, i + 1);
+    default: return bad(i, i + 1, "no token begins with this character");
+    }
 }
 
 tn_status unescape(Arena *arena, const Token *token, Str *out) {

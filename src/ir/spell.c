@@ -13,8 +13,6 @@ void text_locale_leave(locale_t before) { uselocale(before); }
 
 /* ---- names and strings --------------------------------------------------------------------------------------- */
 
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
 bool is_plain_name(Str s) {
     if (s.n == 0 || !is_name_start(s.s[0])) return false;

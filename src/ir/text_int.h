@@ -14,8 +14,8 @@
 locale_t text_locale_enter(void);
 void text_locale_leave(locale_t before);
 
-bool is_name_start(char c);
-bool is_name_char(char c);
+static inline bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static inline bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 /* Letters, digits and `_`, in parts joined by dots, no part after a dot empty, no digit first. */
 bool is_plain_name(Str s);
 void spell_quoted(Text *out, Str s);      /* "text" with escapes */

@@ -55,6 +55,7 @@ static Entry *find(const PackKey *key, const Context *context, size_t size) {
 static Entry *add(Context *context, const PackKey *key, size_t size, void *data, Buffer *buffer) {
     Entry *e = mem_alloc(&context->allocator, sizeof *e, alignof(Entry));
     if (e && !buffer) data = mem_alloc(&context->allocator, size, ALIGN);
+    if (data && !buffer) mem_touch(data, size);
     if (!e || !data) {
         mem_free(&context->allocator, e, sizeof *e);
         return NULL;

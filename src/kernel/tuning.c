@@ -109,9 +109,9 @@ static void put_op(const Node *node, Text *out) {
 static void put_inner(const Graph *body, const Value *v, Text *out) {
     int at = 0;
     if (!v) text_puts(out, " _");
-    else if (value_constant(v)) text_puts(out, " const");
+    else if (value_payload(v)) text_puts(out, " const");
     else if (!v->def) text_printf(out, v->graph == body ? " in%u" : " outer%u", v->index);
-    if (!v || !v->def || value_constant(v)) return;
+    if (!v || !v->def || value_payload(v)) return;
     for (const Node *n = body->first; n && n != v->def; n = n->next) at++;
     text_printf(out, " %d.%u", at, v->index);
 }
@@ -119,7 +119,7 @@ static void put_inner(const Graph *body, const Value *v, Text *out) {
 static void put_body(const Graph *body, Text *out) {
     text_puts(out, " {");
     for (const Node *n = body->first; n; n = n->next) {
-        if (n->n_results == 1 && value_constant(n->results[0])) continue;
+        if (n->n_results == 1 && value_payload(n->results[0])) continue;
         put_op(n, out);
         for (uint32_t i = 0; i < n->n_operands; i++) put_inner(body, node_operand(n, i), out);
         text_puts(out, "; ");

@@ -25,17 +25,22 @@ static _Atomic(OpTable *) current = &first;
 
 static const OpTable *table_now(void) { return atomic_load_explicit(&current, memory_order_acquire); }
 
-static Str domain_of(const OpSchema *op) { return str_of(op->domain ? op->domain : ""); }
+static const char *domain_of(const OpSchema *op) { return op->domain ? op->domain : ""; }
 
-static int compare(Str a, Str b) {
-    int c = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
-    return c ? c : (a.n > b.n) - (a.n < b.n);
+/* Names differ in one of their first characters, so their lengths are not looked for. */
+static int compare(Str a, const char *b) {
+    for (size_t i = 0; i < a.n; i++) {
+        int c = (unsigned char)a.s[i] - (unsigned char)b[i];
+        if (c != 0) return c;
+        if (!b[i]) return 1;
+    }
+    return b[a.n] ? -1 : 0;
 }
 
 /* Against the row's domain, then its name. */
 static int compare_row(Str domain, Str name, const OpSchema *row) {
     int c = compare(domain, domain_of(row));
-    return c ? c : compare(name, str_of(row->name));
+    return c ? c : compare(name, row->name);
 }
 
 static const OpSchema *search(const OpTable *table, Str domain, Str name) {
@@ -69,8 +74,8 @@ const OpSchema *const *op_table(size_t *n) {
 
 static tn_status insert(OpTable *table, const OpSchema **rows, const OpSchema *op) {
     size_t at = table->n;
-    while (at > 0 && compare_row(domain_of(op), str_of(op->name), rows[at - 1]) < 0) at--;
-    if (at > 0 && compare_row(domain_of(op), str_of(op->name), rows[at - 1]) == 0)
+    while (at > 0 && compare_row(str_of(domain_of(op)), str_of(op->name), rows[at - 1]) < 0) at--;
+    if (at > 0 && compare_row(str_of(domain_of(op)), str_of(op->name), rows[at - 1]) == 0)
         return fail(TN_INVALID_ARGUMENT, "there is an op \"%s.%s\" already", op->domain, op->name);
     memmove(&rows[at + 1], &rows[at], (table->n - at) * sizeof *rows);
     rows[at] = op;

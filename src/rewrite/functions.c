@@ -679,7 +679,7 @@ enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
 const Function *function_find(Str name, size_t *n_args, bool *takes_values) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
-        if (!str_equal(name, str_of(functions[i].name))) continue;
+        if (name.n == 0 || name.s[0] != *functions[i].name || !str_equal(name, str_of(functions[i].name))) continue;
         *n_args = functions[i].n_args;
         *takes_values = functions[i].takes_values;
         return &functions[i];

@@ -76,15 +76,17 @@ static tn_status expect(Parser *p, int c) {
     return take(p, c) ? TN_OK : expected(p, what);
 }
 
-static bool at_word(const Parser *p, const char *word) {
-    return p->token.kind == TOKEN_NAME && str_equal(p->token.text, str_of(word));
+static bool at_str(const Parser *p, Str word) {
+    return p->token.kind == TOKEN_NAME && p->token.text.n == word.n && memcmp(p->token.text.s, word.s, word.n) == 0;
 }
+#define at_word(p, word) at_str((p), STR(word))
 
-static bool take_word(Parser *p, const char *word) {
-    if (!at_word(p, word)) return false;
+static bool take_str(Parser *p, Str word) {
+    if (!at_str(p, word)) return false;
     advance(p);
     return true;
 }
+#define take_word(p, word) take_str((p), STR(word))
 
 /* The character right behind the current token. */
 static char next_char(const Parser *p) { return p->token.end < p->text.n ? p->text.s[p->token.end] : 0; }

@@ -138,7 +138,7 @@ static void make_trial(Trial *t) {
     if (pick(0, 1)) g->finish = finish, g->arg = t;
     if (batch > 0 && shared_b && pick(0, 1)) {
         t->packed = aligned_alloc(64, gemm_packed_size(k, n) + 64 - gemm_packed_size(k, n) % 64);
-        gemm_pack_b(t->packed, g->b, g->b_row, g->b_col, k, n);
+        gemm_pack_b(t->packed, g->b, g->b_row, g->b_col, k, n, NULL);
         g->packed = t->packed;
         g->b = NULL;
     }

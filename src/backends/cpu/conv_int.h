@@ -135,7 +135,7 @@ typedef struct WinogradForm {
 bool winograd_takes(const ConvGeom *g, WinogradForm form);
 WinogradForm winograd_form(const ConvGeom *g);
 int64_t winograd_floats(const ConvGeom *g, WinogradForm form);
-void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst);
+void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool);
 /* !*finite: some sum is no number that the algorithm can give, so all has to be done directly. The weights for that can be had
    from those that are packed (`keeps`), unless some are not finite themselves. */
 tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form, const float *weights, bool *finite);

@@ -40,13 +40,13 @@ typedef struct PackJob {
 
 enum { BLOCK = 16 /* channels, whose weights in a row are not so many lines of the cache */ };
 
-/* Channels [m, m + n) under one tap, whose weights begin at `at`. */
 static void pack_few(const PackJob *job, int64_t at, float *dst) {
     for (int64_t j = 0; j < job->g->m; j++, dst += job->p->k)
         for (int64_t ch = 0; ch < job->g->c; ch++)
             memcpy(&dst[ch], job->data + 4 * (at + j * job->m + ch * job->c), sizeof *dst);
 }
 
+/* Channels [m, m + n) under one tap, whose weights begin at `at`. */
 static void pack_tap(const PackJob *job, int64_t at, int64_t n, int64_t width, float *dst) {
     if (job->c == 1 || job->m == 1) {
         ISA_PICK(gemm_table)->pack(dst, width, job->data + 4 * at, job->c, job->m, job->g->c, n);

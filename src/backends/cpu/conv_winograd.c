@@ -4,6 +4,7 @@
 
        V[point][block][c]  U[panel][point][c][width]  M[point][block][width] = V U */
 #include "backends/cpu/conv_int.h"
+#include "backends/cpu/gemm_int.h"
 #include "backends/cpu/winograd_int.h"
 
 #include <math.h>
@@ -74,15 +75,6 @@ WinogradForm winograd_form(const ConvGeom *g) {
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
-/* Rows of G: what a row of three weights becomes at each point. */
-static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-#define S 0.75
-#define AT(x, n) \
-    { 1 / (n), (x) / (n), (x) * (x) / (n) }
-#define S4 (S * S * S * S)
-static const double g4[6][3] = {AT(0, 4 * S4),      AT(S, -6 * S4),      AT(-S, -6 * S4),
-                                AT(2 * S, 24 * S4), AT(-2 * S, 24 * S4), {0, 0, 1}};
-
 static void winograd_panels(const ConvGeom *g, WinogradForm form, ConvPanels *p) {
     int64_t vector = ISA_PICK(conv_table)->vector, points = (form.out + 2) * (form.out + 2);
     conv_panels(g, points, p);
@@ -103,33 +95,6 @@ bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *p
     return packed[winograd_floats(g, form) - 16] == 0;
 }
 
-enum { WIDEST = 64 };
-
-/* Channels [m, m + n) of input channel c to their points, `points` rows of `width`. */
-static void transform(const Tensor *w, int out, int64_t m, int64_t c, int64_t n, int64_t width, int64_t step,
-                      float *dst) {
-    const double(*g)[3] = out == 2 ? g2 : g4;
-    double k[9][WIDEST] = {{0}}, half[6][3][WIDEST];
-    int size = out + 2;
-    for (int64_t j = 0; j < n; j++)
-        for (int t = 0; t < 9; t++) {
-            float v;
-            int64_t at = w->offset + (m + j) * w->strides[0] + c * w->strides[1] + t / 3 * w->strides[2] +
-                         t % 3 * w->strides[3];
-            memcpy(&v, (const char *)w->data + 4 * at, sizeof v);
-            k[t][j] = (double)v;
-        }
-    for (int i = 0; i < size; i++)
-        for (int t = 0; t < 3; t++)
-            for (int64_t j = 0; j < width; j++)
-                half[i][t][j] = g[i][0] * k[t][j] + g[i][1] * k[3 + t][j] + g[i][2] * k[6 + t][j];
-    for (int i = 0; i < size; i++)
-        for (int l = 0; l < size; l++)
-            for (int64_t j = 0; j < width; j++)
-                dst[(i * size + l) * step + j] = (float)(g[l][0] * half[i][0][j] + g[l][1] * half[i][1][j] +
-                                                         g[l][2] * half[i][2][j]);
-}
-
 /* A row of sums, so that they go side by side. */
 static bool all_finite(const float *x, int64_t n) {
     float sums[16] = {0}, sum = 0;
@@ -141,17 +106,44 @@ static bool all_finite(const float *x, int64_t n) {
     return sum == 0;
 }
 
-void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst) {
-    ConvPanels p;
-    winograd_panels(g, form, &p);
-    for (int64_t panel = 0; panel < p.n; panel++) {
-        int64_t m = panel * p.full, width = panel_width(&p, panel), n = min_i64(width, g->m - m);
-        for (int64_t c = 0; c < g->c; c++)
-            transform(w, form.out, m, c, n, width, g->c * width, dst + m * p.k + c * width);
+typedef struct Packing {
+    const ConvGeom *g;
+    const Tensor *w; /* dense */
+    ConvPanels panels;
+    WinogradWeights transform;
+    float *dst;
+    int64_t blocks; /* of input channels */
+} Packing;
+
+enum { CHANNELS = 16, WIDEST = 64 };
+
+/* One item is some input channels of one panel. */
+static void pack_blocks(void *arg, int64_t begin, int64_t end) {
+    const Packing *k = arg;
+    const int64_t channels = k->g->c, row = channels * 9;
+    for (int64_t item = begin; item < end; item++) {
+        float columns[CHANNELS * 9 * WIDEST];
+        int64_t panel = item / k->blocks, m = panel * k->panels.full, width = panel_width(&k->panels, panel);
+        int64_t first = item % k->blocks * CHANNELS, n = min_i64(CHANNELS, channels - first);
+        const char *from = (const char *)tensor_bytes(k->w) + (m * row + first * 9) * (int64_t)sizeof(float);
+        ISA_PICK(gemm_table)->pack(columns, width, from, 1, row, n * 9, min_i64(width, k->g->m - m));
+        for (int64_t c = 0; c < n; c++)
+            k->transform(columns + c * 9 * width, width, k->dst + m * k->panels.k + (first + c) * width,
+                         channels * width);
     }
-    dst[p.floats] = all_finite(dst, p.floats) ? 0 : 1;
 }
 
+void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool) {
+    const WinogradTable *table = ISA_PICK(winograd_table);
+    Packing k = {.g = g, .w = w, .dst = dst, .blocks = (g->c + CHANNELS - 1) / CHANNELS};
+    k.transform = form.out == 2 ? table->weights2 : table->weights4;
+    winograd_panels(g, form, &k.panels);
+    parallel_for(pool, k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
+    dst[k.panels.floats] = all_finite(dst, k.panels.floats) ? 0 : 1;
+}
+
+#define S 0.75
+#define S4 (S * S * S * S)
 /* What a row of three weights is made of: the values at 0, at the next two points, and at infinity. */
 static const double h2[3][4] = {{-1, 0, 0, 0}, {0, 1, -1, 0}, {0, 0, 0, 1}};
 static const double h4[3][4] = {{4 * S4, 0, 0, 0}, {0, -3 * S4 / S, 3 * S4 / S, 0}, {0, 0, 0, 1}};

@@ -158,7 +158,7 @@ static tn_status pack(void *arg, void *dst) {
     conv_panels(r->g, r->g->taps, &p);
     if (r->way == WAY_DEPTHWISE) depthwise_pack(r->g, r->w, dst);
     else if (r->way == WAY_DIRECT) conv_pack(r->g, &p, r->w, false, dst, r->pool);
-    else winograd_pack(r->g, form_of(r->way), r->w, dst);
+    else winograd_pack(r->g, form_of(r->way), r->w, dst, r->pool);
     return TN_OK;
 }
 
@@ -171,7 +171,7 @@ static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tens
                    .format = formats[p->way],
                    .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()},
                    .n_bytes = (size_t)tensor_count(w) * sizeof(float)};
-    return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, NULL}, &p->packed);
+    return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, context->pool}, &p->packed);
 }
 
 static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepared *p) {

@@ -115,7 +115,7 @@ static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepa
                    .format = "conv_transpose_panels",
                    .params = {w->dims[0], g.m, g.taps, g.group, (int64_t)cpu_level()},
                    .n_bytes = (size_t)tensor_count(w) * sizeof(float)};
-    return packed_get(context, &key, bytes, pack, &(PackRequest){&g, w, NULL}, &p->packed);
+    return packed_get(context, &key, bytes, pack, &(PackRequest){&g, w, context->pool}, &p->packed);
 }
 
 static tn_status prepare(const KernelQuery *q, Context *context, Prepared *out) {

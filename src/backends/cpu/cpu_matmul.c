@@ -169,6 +169,7 @@ static int64_t n_matrices(const Stack *b) {
 typedef struct Packing {
     Stack b;
     const char *bytes;
+    Pool *pool;
 } Packing;
 
 static tn_status pack_matrices(void *arg, void *dst) {
@@ -182,7 +183,7 @@ static tn_status pack_matrices(void *arg, void *dst) {
             left /= b->dims[d];
         }
         gemm_pack_b((float *)dst + i * step, p->bytes + offset * (int64_t)sizeof(float), b->strides[b->rank - 2],
-                    b->strides[b->rank - 1], b->dims[b->rank - 2], b->dims[b->rank - 1]);
+                    b->strides[b->rank - 1], b->dims[b->rank - 2], b->dims[b->rank - 1], p->pool);
     }
     return TN_OK;
 }
@@ -198,7 +199,7 @@ static bool may_pack(const Heavy *h, const Tensor *t) {
 static tn_status pack_right(const KernelQuery *q, Context *context, Made *made) {
     const Tensor *t = operand(&made->heavy, q->in, q->n_in, 1);
     if (q->way > WAY_PACKED || !may_pack(&made->heavy, t)) return TN_OK;
-    Packing packing = {stack_of(made->heavy.node, true, t), tensor_bytes(t)};
+    Packing packing = {stack_of(made->heavy.node, true, t), tensor_bytes(t), context->pool};
     const Stack *b = &packing.b;
     int64_t n = n_matrices(b), k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
     made->nr = gemm_nr();

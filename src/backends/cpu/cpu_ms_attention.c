@@ -184,7 +184,7 @@ static tn_status launch_multi_head(KernelCtx *c) {
 
 static tn_status pack(void *arg, void *dst) {
     const Tensor *t = arg;
-    gemm_pack_b(dst, tensor_bytes(t), t->strides[0], t->strides[1], t->dims[0], t->dims[1]);
+    gemm_pack_b(dst, tensor_bytes(t), t->strides[0], t->strides[1], t->dims[0], t->dims[1], NULL);
     return TN_OK;
 }
 

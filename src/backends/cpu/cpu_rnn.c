@@ -80,10 +80,10 @@ static tn_status pack_weights(void *arg, void *dst) {
     for (int64_t d = 0; d < p->t->dims[0]; d++) {
         const char *from = (const char *)tensor_bytes(p->t) + d * s[0] * (int64_t)sizeof(float);
         float *to = (float *)dst + d * w->step;
-        gemm_pack_b(to, from, s[2], s[1], w->k, w->first_rows);
+        gemm_pack_b(to, from, s[2], s[1], w->k, w->first_rows, NULL);
         if (w->first_rows < w->rows)
             gemm_pack_b(to + w->second_at, from + w->first_rows * s[1] * (int64_t)sizeof(float), s[2], s[1], w->k,
-                        w->rows - w->first_rows);
+                        w->rows - w->first_rows, NULL);
     }
     return TN_OK;
 }

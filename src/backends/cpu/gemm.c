@@ -29,11 +29,26 @@ size_t gemm_packed_size(int64_t k, int64_t n) {
     return (size_t)(k * ((n + vector - 1) / vector * vector)) * sizeof(float);
 }
 
-void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stride, int64_t k, int64_t n) {
+typedef struct PackJob {
+    const GemmTable *t;
+    float *dst;
+    const char *b;
+    int64_t row_stride, col_stride, k, n;
+} PackJob;
+
+static void pack_some(void *arg, int64_t begin, int64_t end) {
+    const PackJob *p = arg;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t col = i * p->t->nr;
+        p->t->pack(p->dst + col * p->k, width_of(p->t, p->n, i), p->b + col * p->col_stride * (int64_t)sizeof(float),
+                   p->row_stride, p->col_stride, p->k, min_i64(p->n - col, p->t->nr));
+    }
+}
+
+void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stride, int64_t k, int64_t n, Pool *pool) {
     const GemmTable *t = ISA_PICK(gemm_table);
-    for (int64_t col = 0, i = 0; col < n; col += t->nr, i++)
-        t->pack(dst + col * k, width_of(t, n, i), (const char *)b + col * col_stride * (int64_t)sizeof(float),
-                row_stride, col_stride, k, min_i64(n - col, t->nr));
+    PackJob job = {t, dst, b, row_stride, col_stride, k, n};
+    parallel_for(pool, (n + t->nr - 1) / t->nr, (double)(k * t->nr) / 2, pack_some, &job);
 }
 
 /* ---- what is to be done -------------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@
 int gemm_nr(void);
 int gemm_panel_width(int64_t n, int64_t panel);
 size_t gemm_packed_size(int64_t k, int64_t n); /* in bytes */
-/* `dst` lies at a multiple of 64 bytes; `b` may lie at any address. Strides count floats. */
-void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stride, int64_t k, int64_t n);
+/* `dst` lies at a multiple of 64 bytes; `b` may lie at any address. Strides count floats. `pool` may be NULL. */
+void gemm_pack_b(float *dst, const void *b, int64_t row_stride, int64_t col_stride, int64_t k, int64_t n, Pool *pool);
 
 /* ---- products ------------------------------------------------------------------------------------------------ */
 

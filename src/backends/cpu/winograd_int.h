@@ -29,12 +29,16 @@ typedef struct WinogradOut {
     int64_t residual_row;
 } WinogradOut;
 
+/* Nine rows of `width` weights, whole vectors, to SIZE * SIZE rows. */
+typedef void (*WinogradWeights)(const float *weights, int64_t width, float *points, int64_t step);
+
 typedef struct WinogradTable {
     void (*in2)(const WinogradIn *in);
     void (*in4)(const WinogradIn *in);
     /* False when a sum is not finite: an infinity or NaN spreads over its block here, where it should not. */
     bool (*out2)(const WinogradOut *out);
     bool (*out4)(const WinogradOut *out);
+    WinogradWeights weights2, weights4;
 } WinogradTable;
 ISA_TABLE(WinogradTable, winograd_table);
 

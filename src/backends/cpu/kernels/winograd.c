@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Winograd's transforms of data and of sums, vectors along the channels. That of weights is in conv_winograd.c. */
+/* Winograd's transforms of data, of sums and of weights, vectors along the channels. */
 #include "backends/cpu/winograd_int.h"
-#include "backends/cpu/kernels/vec_int.h"
+#include "backends/cpu/kernels/math_int.h"
 
 #define NAMED_(name, out) name##_##out
 #define NAMED(name, out) NAMED_(name, out)
@@ -41,6 +41,15 @@ INLINE void out_line_4(const vf *m, vf *y) {
     y[3] = s3 * (q + 8 * t) + m[5];
 }
 
+/* What a row of three weights becomes at each point. It is done once, so in double. */
+static const double g_2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+#define AT(x, n) \
+    { 1 / (n), (x) / (n), (x) * (x) / (n) }
+#define D 0.75
+#define D4 (D * D * D * D)
+static const double g_4[6][3] = {AT(0, 4 * D4),      AT(D, -6 * D4),      AT(-D, -6 * D4),
+                                 AT(2 * D, 24 * D4), AT(-2 * D, 24 * D4), {0, 0, 1}};
+
 #define OUT 2
 #include "backends/cpu/kernels/winograd_body.h"
 #undef OUT
@@ -48,4 +57,4 @@ INLINE void out_line_4(const vf *m, vf *y) {
 #include "backends/cpu/kernels/winograd_body.h"
 #undef OUT
 
-const WinogradTable ISA_NAME(winograd_table) = {in_2, in_4, out_2, out_4};
+const WinogradTable ISA_NAME(winograd_table) = {in_2, in_4, out_2, out_4, weights_2, weights_4};

@@ -66,4 +66,31 @@ static bool NAMED(out, OUT)(const WinogradOut *t) {
     return vf_sum(odd) == 0;
 }
 
+/* Of half a vector of channels: columns of the window, then rows. */
+INLINE void NAMED(weights_vector, OUT)(const float *w, int64_t width, vd points[SIZE][SIZE]) {
+    const double(*g)[3] = NAMED(g, OUT);
+    vd k[9], half[SIZE][3];
+    for (int t = 0; t < 9; t++) {
+        vh x;
+        memcpy(&x, w + t * width, sizeof x);
+        k[t] = __builtin_convertvector(x, vd);
+    }
+    for (int i = 0; i < SIZE; i++)
+        for (int t = 0; t < 3; t++) half[i][t] = g[i][0] * k[t] + g[i][1] * k[3 + t] + g[i][2] * k[6 + t];
+    for (int i = 0; i < SIZE; i++)
+        for (int l = 0; l < SIZE; l++)
+            points[i][l] = g[l][0] * half[i][0] + g[l][1] * half[i][1] + g[l][2] * half[i][2];
+}
+
+static void NAMED(weights, OUT)(const float *w, int64_t width, float *dst, int64_t step) {
+    for (int64_t j = 0; j < width; j += VF) {
+        vd low[SIZE][SIZE], high[SIZE][SIZE];
+        NAMED(weights_vector, OUT)(w + j, width, low);
+        NAMED(weights_vector, OUT)(w + j + VD, width, high);
+        for (int i = 0; i < SIZE; i++)
+            for (int l = 0; l < SIZE; l++)
+                vf_store(dst + (i * SIZE + l) * step + j, vf_of_halves(low[i][l], high[i][l]));
+    }
+}
+
 #undef SIZE
