@@ -11,11 +11,16 @@ static pthread_mutex_t payload_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The model keeps the file: other sessions may still read there. */
 static tn_status copy_aligned(Context *ctx, Tensor *payload) {
+    enum { PIECE = 4 << 20 };
     size_t bytes = 0;
     Buffer *copy = NULL;
     TRY(checked_bytes(payload->dtype, tensor_count(payload), &bytes));
     TRY(buffer_new(&ctx->allocator, bytes, &copy));
-    memcpy(copy->data, payload->data, bytes);
+    for (size_t at = 0; at < bytes; at += PIECE) { /* so that not all of it is there twice */
+        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        memcpy(copy->data + at, (const char *)payload->data + at, n);
+        file_forget((const char *)payload->data + at, n);
+    }
     buffer_unref(payload->buffer);
     payload->buffer = copy;
     payload->data = copy->data;

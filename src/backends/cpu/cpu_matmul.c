@@ -203,10 +203,11 @@ static tn_status pack_right(const KernelQuery *q, Context *context, Made *made) 
     const Stack *b = &packing.b;
     int64_t n = n_matrices(b), k = b->dims[b->rank - 2], cols = b->dims[b->rank - 1];
     made->nr = gemm_nr();
+    bool whole = tensor_is_dense(t) || (t->rank == 2 && t->strides[0] == 1 && t->strides[1] == t->dims[0]);
     PackKey key = {packing.bytes,
                    "gemm_b",
                    {k, cols, b->strides[b->rank - 2], b->strides[b->rank - 1], made->nr, n},
-                   tensor_is_dense(t) ? (size_t)tensor_count(t) * sizeof(float) : 0};
+                   whole ? (size_t)tensor_count(t) * sizeof(float) : 0};
     return packed_get(context, &key, (size_t)(n * packed_step(b)) * sizeof(float), pack_matrices, &packing,
                       &made->packed);
 }
