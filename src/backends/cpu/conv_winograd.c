@@ -10,12 +10,11 @@
 #include <math.h>
 
 enum {
-    GROUP = 49,      /* blocks that share one pass over the weights, which come from far away */
-    NEAR_GROUP = 24, /* where they stay in the second cache: with the blocks' data */
-    APART = 16,      /* floats between points, so that they do not fall on the same lines of the cache */
-    FEW = 24,        /* blocks, of which narrow panels make better tiles */
-    MOST_SLOTS = 64, /* threads that work at the same time */
-    WEIGHT_COST = 20 /* multiplications that take as long as a weight's way from memory */
+    GROUP = 24,     /* blocks that share one pass over the weights: their data stay in the second cache */
+    FAR_GROUP = 49, /* where weights come from farther away, and computing takes no longer than that */
+    APART = 16,     /* floats between points, so that they do not fall on the same lines of the cache */
+    FEW = 24,       /* blocks, of which narrow panels make better tiles */
+    MOST_SLOTS = 64 /* threads that work at the same time */
 };
 
 typedef struct Winograd {
@@ -46,10 +45,13 @@ static double blocks_of(const ConvGeom *g, int out) {
     return blocks;
 }
 
+/* Multiplications that take as long as a weight's way from memory: the wider vectors are, the more. */
+static double weight_cost(void) { return 1.25 * (double)ISA_PICK(conv_table)->vector; }
+
 static double cost_of(const ConvGeom *g, int out, double in_ops, double out_ops) {
     double blocks = blocks_of(g, out);
     double c = (double)g->c, m = (double)g->m, points = (out + 2) * (out + 2);
-    double passes = blocks > WEIGHT_COST ? blocks : WEIGHT_COST;
+    double passes = fmax(blocks, weight_cost());
     return passes * points * c * m + blocks * (in_ops * c + out_ops * m);
 }
 
@@ -65,7 +67,7 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form) {
 WinogradForm winograd_form(const ConvGeom *g) {
     if (!winograd_takes(g, (WinogradForm){0})) return (WinogradForm){0};
     double pixels = (double)g->batch * (double)g->out_px;
-    double direct = 9 * (double)g->c * (double)g->m * (pixels > WEIGHT_COST ? pixels : WEIGHT_COST);
+    double direct = 9 * (double)g->c * (double)g->m * fmax(pixels, weight_cost());
     double four = cost_of(g, 4, 260, 240), two = cost_of(g, 2, 90, 70);
     if (direct <= four && direct <= two) return (WinogradForm){0};
     WinogradForm form = {.out = four <= two ? 4 : 2, .narrow = true};
@@ -334,8 +336,8 @@ static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
 }
 
 static void find_groups(Winograd *w, int64_t threads) {
-    bool near = w->panels.floats * (int64_t)sizeof(float) <= cpu_caches()->l2;
-    int64_t together = w->run->together ? w->run->together : near ? NEAR_GROUP : GROUP;
+    bool far = w->tiles->vector >= 16 && w->panels.floats * (int64_t)sizeof(float) > cpu_caches()->l2;
+    int64_t together = w->run->together ? w->run->together : far ? FAR_GROUP : GROUP;
     w->groups = (w->blocks + together - 1) / together;
     w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
     bool even = w->panels.n >= 4 * threads || (w->panels.n % threads == 0 && w->panels.last == w->panels.full);
