@@ -181,6 +181,7 @@ tn_status frame_read(Frame *frame, int32_t slot, void *dst);
    where not all were run. */
 tn_status frame_settle(Frame *frame);
 size_t frame_most_ways(const Frame *frame); /* of an instruction that waits for it */
+bool frame_may_measure(const Frame *frame); /* whether any does, or some may that are not planned yet */
 /* Gives back memory outside the arena: strings, results of unknown size. After the results were read. */
 void frame_finish(Frame *frame);
 

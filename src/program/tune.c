@@ -146,6 +146,14 @@ size_t frame_most_ways(const Frame *f) {
     return most;
 }
 
+bool frame_may_measure(const Frame *f) {
+    const Segment *last = f->segments.len ? &f->segments.data[f->segments.len - 1] : NULL;
+    bool open = last && (size_t)last->end < f->program->instrs.len;
+    for (size_t i = 0; i < f->program->instrs.len; i++)
+        open |= f->program->instrs.data[i].n_bodies > 0 && !node_is_fused(f->program->instrs.data[i].node);
+    return open || f->runner->n_trials > 0;
+}
+
 /* Of what has nothing to compute, or no size yet, there is nothing to measure. */
 static bool may_measure(const Planning *p, int32_t i, const KernelQuery *q) {
     const Instr *instr = &p->f->program->instrs.data[i];

@@ -172,7 +172,7 @@ static tn_status find_or_make(tn_session *s) {
     tn_status status = build(s, &plan);
     if (status == TN_OK) make_current(s, s->n_plans++, plan);
     else plan_free(&plan);
-    if (status == TN_OK && s->runner.n_trials > 0) status = session_tune(s);
+    if (status == TN_OK && s->tunes) status = session_tune(s);
     s->runner.tune = false;
     return status;
 }

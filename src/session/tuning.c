@@ -143,6 +143,7 @@ typedef struct Rehearsal {
     tn_session *s;
     Tensor *inputs;
     Buffer **outputs;
+    int64_t number; /* of what is one number and no float */
 } Rehearsal;
 
 static void fill_random(const Tensor *t, Buffer *buffer) {
@@ -158,7 +159,8 @@ static void fill_random(const Tensor *t, Buffer *buffer) {
     }
 }
 
-/* Numbers between -1 and 1, and zeros of what is no float: an index of 0 is nearly always right. A state that grows has room. */
+/* Numbers between -1 and 1, and zeros of what is no float: an index of 0 is nearly always right. One by itself may be a number
+   of turns, or a condition. A state that grows has room. */
 static tn_status make_input(Rehearsal *r, size_t i) {
     const tn_session *s = r->s;
     Tensor *t = &r->inputs[i], whole = s->inputs[i];
@@ -174,6 +176,8 @@ static tn_status make_input(Rehearsal *r, size_t i) {
     t->data = t->buffer->data;
     t->offset = 0;
     fill_random(t, t->buffer);
+    if (tensor_count(t) == 1 && dtype_size(t->dtype) && !dtype_is_float(t->dtype) && !dtype_is_complex(t->dtype))
+        store_i64(t->dtype, t->data, 0, 1, &r->number, 1);
     return TN_OK;
 }
 
@@ -190,19 +194,34 @@ static tn_status output_memory(void *user, size_t i, const Tensor *like, void **
     return TN_OK;
 }
 
+static tn_status run_once(Rehearsal *r) {
+    tn_status status = frame_run(r->s->current, r->inputs, NULL);
+    frame_finish(r->s->current);
+    return status;
+}
+
+static tn_status start(Rehearsal *r, int64_t number) {
+    r->number = number;
+    for (size_t i = 0; i < r->s->ir->main->inputs.len; i++) {
+        buffer_unref(r->inputs[i].buffer);
+        r->inputs[i].buffer = NULL;
+        TRY(make_input(r, i));
+    }
+    return run_once(r);
+}
+
+/* The first run tells what there is to be measured in nested graphs, and in parts that are planned on arrival. */
 static tn_status rehearse(Rehearsal *r) {
     tn_session *s = r->s;
-    Frame *f = s->current;
-    uint64_t start = monotonic_ns();
-    tn_status status = TN_OK;
-    for (size_t i = 0; i < s->ir->main->inputs.len; i++) TRY(make_input(r, i));
-    for (size_t *round = &s->runner.round, ways; status == TN_OK; ++*round) {
-        ways = frame_most_ways(f);
-        if (*round > ways * MOST_SAMPLES || (*round > ways * LEAST_SAMPLES && monotonic_ns() - start > ENOUGH_NS))
-            break;
+    uint64_t began = monotonic_ns();
+    tn_status status = start(r, 1);
+    if (status != TN_OK && status != TN_OUT_OF_MEMORY && status != TN_CANCELLED) status = start(r, 0);
+    for (size_t *round = &s->runner.round; status == TN_OK;) {
+        size_t ways = frame_most_ways(s->current);
+        if (++*round > ways * MOST_SAMPLES) break;
+        if (*round > ways * LEAST_SAMPLES && monotonic_ns() - began > ENOUGH_NS) break;
         if (s->tuning) s->tuning(s->tuning_user, *round, 1 + ways * MOST_SAMPLES);
-        status = frame_run(f, r->inputs, NULL);
-        frame_finish(f);
+        status = run_once(r);
     }
     if (s->tuning) s->tuning(s->tuning_user, 1, 1);
     return status;
@@ -211,6 +230,7 @@ static tn_status rehearse(Rehearsal *r) {
 /* What cannot be run on made up inputs, or not to its end, is left as it was but for what was measured by then. */
 tn_status session_tune(tn_session *s) {
     Arena arena;
+    if (!frame_may_measure(s->current)) return TN_OK;
     Runner *runner = &s->runner;
     size_t n_in = s->ir->main->inputs.len;
     arena_init(&arena, &s->ctx->allocator);

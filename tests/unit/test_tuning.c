@@ -462,6 +462,52 @@ static void test_state(void **state) {
     text_free(&t);
 }
 
+/* What stands in a body is measured, too, where made-up inputs reach it. */
+static void test_body(void **state) {
+    (void)state;
+    Text t;
+    tn_context *ctx;
+    tn_model *model;
+    tn_session *s;
+    text_init(&t, &allocator_default);
+    text_puts(&t, "tn 1\ngraph @loop(%n: i64[], %x: f32[2,16]) -> (%y) {\n");
+    put_weights(&t, "w", "16,16", 256, 0.2f);
+    text_puts(&t, "  %y = Loop(%n, _, %x) {body = graph (%i: i64[], %go: bool[], %h: f32[2,16]) -> (%go, %r) {\n"
+                  "    %p = MatMul(%h, %w)\n    %r = Tanh(%p)\n  }}\n}\n");
+    OK(tn_context_create(NULL, &ctx));
+    OK(tn_model_load_memory(ctx, t.s, t.n, NULL, NULL, NULL, &model));
+    unlink(path);
+    OK(tn_session_create(model, &(tn_session_options){.tuning_file = path, .tune = true}, &s));
+    assert_int_equal(info_of(s).n_measured, 1);
+    tn_session_release(s);
+    tn_tensor *n, *x, *want = NULL, *got = NULL;
+    OK(tn_tensor_create(ctx, TN_I64, 0, NULL, &n));
+    *(int64_t *)tn_tensor_data(n) = 5;
+    OK(tn_tensor_create(ctx, TN_F32, 2, (int64_t[]){2, 16}, &x));
+    for (int i = 0; i < 32; i++) ((float *)tn_tensor_data(x))[i] = (float)cos((double)i);
+    const tn_tensor *const in[] = {n, x};
+    char *text = read_text();
+    for (int way = 0; way < 3; way++) {
+        static const char *const names[] = {"no such way", "packed", "direct"};
+        char *forced = with_value(text, "way", names[way]);
+        write_text(forced, strlen(forced));
+        OK(tn_session_create(model, &(tn_session_options){.tuning_file = path}, &s));
+        OK(tn_session_run(s, NULL, in, 2, way ? &got : &want, 1));
+        if (way) assert_true(tn_tensor_compare(got, want, 1e-6, 0).same);
+        tn_tensor_release(got);
+        got = NULL;
+        tn_session_release(s);
+        free(forced);
+    }
+    free(text);
+    tn_tensor_release(want);
+    tn_tensor_release(n);
+    tn_tensor_release(x);
+    tn_model_release(model);
+    tn_context_release(ctx);
+    text_free(&t);
+}
+
 static tn_status tuned_life(Context *ctx, const char *text) {
     tn_model *model;
     tn_session *s = NULL;
@@ -501,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_others_stay),
         cmocka_unit_test(test_files_that_cannot_be),
         cmocka_unit_test(test_state),
+        cmocka_unit_test(test_body),
         cmocka_unit_test(test_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
