@@ -49,6 +49,37 @@ struct Program {
 tn_status program_build(Context *ctx, const Graph *graph, Value *const *outputs, size_t n_outputs, Program **out);
 void program_free(Program *program); /* NULL is ignored */
 
+/* ---- tuning (tuning.c) --------------------------------------------------------------------------------------- */
+
+/* Which ways were found to be the fastest, by text that says what the work is. Used by one thread at a time. */
+typedef struct Tuning Tuning;
+typedef struct TuningChoice {
+    const char *way; /* NULL: of work whose sizes are not declared, which says `packs` only */
+    const char *packs;
+    double us, usual_us; /* microseconds, of the usual way too */
+} TuningChoice;
+tn_status tuning_new(const Allocator *allocator, Tuning **out);
+void tuning_free(Tuning *tuning); /* NULL is ignored */
+/* NULL: nobody has measured that. Valid until the next change. */
+const TuningChoice *tuning_find(const Tuning *tuning, Str work);
+/* Copies. `measured`: here, and not read from a file. */
+tn_status tuning_set(Tuning *tuning, Str work, const TuningChoice *choice, bool measured);
+size_t tuning_measured(const Tuning *tuning); /* how many were */
+tn_status tuning_each(const Tuning *tuning, tn_status (*fn)(void *user, Str work, const TuningChoice *choice),
+                      void *user);
+/* What a node's work is: kernel, op, attributes, body, and its operands and results: as planned, or as declared. */
+void tuning_describe(const KernelQuery *q, bool declared, Text *out);
+/* Whether the model declares all sizes of the node's operands. */
+bool tuning_is_declared(const KernelQuery *q);
+/* The way for `q` that was found before; 0: nothing is known. */
+tn_status tuning_way(const Tuning *tuning, const KernelQuery *q, int *way);
+/* Of `offered`, those that read what ways chosen for the same node at other sizes read: constants are packed once. All, where
+   none was chosen, or none of them does. */
+tn_status tuning_allowed(const Tuning *tuning, const KernelQuery *q, uint32_t offered, uint32_t *allowed);
+/* Keeps `way` for such work, with what it took; of work as declared (empty: all of that is declared) what it packs. */
+tn_status tuning_keep(Tuning *tuning, const KernelDesc *kernel, Str work, Str declared, int way, double us,
+                      double usual_us);
+
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
 typedef enum StepAction {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices among a kernel's ways, by what the work is. Nothing here measures: program/tune.c does; session/tuning.c keeps
+/* Choices among a kernel's ways, by what the work is. Nothing here measures: tune.c does; session/tuning.c keeps
    choices in a file. */
-#include "kernel/kernel.h"
+#include "program/program.h"
 
 typedef struct Entry {
     TuningChoice choice;
