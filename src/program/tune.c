@@ -17,8 +17,8 @@ typedef struct Trial {
 /* What an instruction has to choose from. */
 struct Trials {
     const KernelDesc *kernel;
-    Text work, declared; /* for tuning_keep */
-    int usual, n;
+    Text work, declared;   /* for tuning_keep */
+    int usual, n, n_equal; /* n_equal: how many instructions' times these are */
     Trial trial[KERNEL_WAYS];
 };
 
@@ -101,36 +101,80 @@ void trial_note(Trial *t, uint64_t nanoseconds) {
 
 /* ---- choosing ------------------------------------------------------------------------------------------------ */
 
-/* Keeps the choice where each way was tried. */
-static tn_status settle(Frame *f, Step *step) {
-    Trials *trials = step->trials;
-    Trial *usual = NULL, *best = (Trial *)best_of(trials);
-    for (int i = 0; i < trials->n; i++) {
+/* Adds up the times of equal work, which all goes one way; of what was not tried in all ways nothing is known. */
+static tn_status add_trials(Map *works, Trials *trials) {
+    for (int i = 0; i < trials->n; i++)
         if (trials->trial[i].least == UINT64_MAX) return TN_OK;
-        if (trials->trial[i].way == trials->usual) usual = &trials->trial[i];
-    }
-    if (usual && (double)best->least >= CLEARLY * (double)usual->least) best = usual;
-    double us = 1e-3 * (double)best->least, usual_us = usual ? 1e-3 * (double)usual->least : us;
-    TRY(tuning_keep(f->runner->tuning, trials->kernel, (Str){trials->work.s, trials->work.n},
-                    (Str){trials->declared.s, trials->declared.n}, best->way, us, usual_us));
-    Held *before = step->held;
-    step->way = best->way;
-    tn_status status = hold(f->runner->ctx, &best->prepared, best->way, &step->held);
-    step_let_go(before, &f->runner->ctx->allocator);
-    return status;
+    trials->n_equal = 1;
+    Str work = {trials->work.s, trials->work.n};
+    Trials *first = map_get(works, work);
+    if (!first) return map_set(works, work, trials);
+    bool same = first->n == trials->n;
+    for (int i = 0; same && i < trials->n; i++) same = first->trial[i].way == trials->trial[i].way;
+    for (int i = 0; same && i < trials->n; i++) first->trial[i].least += trials->trial[i].least;
+    first->n_equal += same;
+    return TN_OK;
 }
 
 /* Frames nest as bodies do. */
-tn_status frame_settle(Frame *f) {
+static tn_status gather(Frame *f, Map *works) {
+    for (size_t i = 0; i < f->program->instrs.len; i++) {
+        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
+            if (f->children[i][k]) TRY(gather(f->children[i][k], works));
+        if (f->steps[i].trials) TRY(add_trials(works, f->steps[i].trials));
+    }
+    return TN_OK;
+}
+
+static tn_status keep_choice(Tuning *tuning, const Trials *trials) {
+    const Trial *usual = NULL, *best = best_of(trials);
+    for (int i = 0; i < trials->n; i++)
+        if (trials->trial[i].way == trials->usual) usual = &trials->trial[i];
+    if (usual && (double)best->least >= CLEARLY * (double)usual->least) best = usual;
+    double each = 1e-3 / trials->n_equal, us = each * (double)best->least;
+    return tuning_keep(tuning, trials->kernel, (Str){trials->work.s, trials->work.n},
+                       (Str){trials->declared.s, trials->declared.n}, best->way, us,
+                       usual ? each * (double)usual->least : us);
+}
+
+/* The way that was chosen for such work; as before where none was. */
+static tn_status take_choice(Frame *f, Step *step) {
+    Context *ctx = f->runner->ctx;
+    Trials *trials = step->trials;
+    const TuningChoice *choice = tuning_find(f->runner->tuning, (Str){trials->work.s, trials->work.n});
+    for (int i = 0; choice && choice->way && i < trials->n; i++) {
+        Trial *t = &trials->trial[i];
+        if (strcmp(trials->kernel->ways[t->way - 1].name, choice->way) != 0) continue;
+        Held *before = step->held;
+        step->way = t->way;
+        tn_status status = hold(ctx, &t->prepared, t->way, &step->held);
+        step_let_go(before, &ctx->allocator);
+        return status;
+    }
+    return TN_OK;
+}
+
+static tn_status take_choices(Frame *f) {
     tn_status status = TN_OK;
     for (size_t i = 0; i < f->program->instrs.len; i++) {
         for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
-            if (f->children[i][k] && frame_settle(f->children[i][k]) != TN_OK) status = TN_OUT_OF_MEMORY;
+            if (f->children[i][k] && take_choices(f->children[i][k]) != TN_OK) status = TN_OUT_OF_MEMORY;
         if (!f->steps[i].trials) continue;
-        if (settle(f, &f->steps[i]) != TN_OK) status = TN_OUT_OF_MEMORY;
+        if (take_choice(f, &f->steps[i]) != TN_OK) status = TN_OUT_OF_MEMORY;
         trials_free(f, &f->steps[i]);
     }
     return status;
+}
+
+tn_status frame_settle(Frame *f) {
+    Map works;
+    map_init(&works, &f->runner->ctx->allocator);
+    tn_status status = gather(f, &works);
+    for (size_t i = 0; i < works.len && status == TN_OK; i++)
+        status = keep_choice(f->runner->tuning, works.entries[i].value);
+    map_free(&works);
+    tn_status taken = take_choices(f);
+    return status == TN_OK ? taken : status;
 }
 
 size_t frame_most_ways(const Frame *f) {

@@ -462,6 +462,68 @@ static void test_state(void **state) {
     text_free(&t);
 }
 
+/* A kernel of two ways, of which every other node takes more time in the one, and the others still more in the other. */
+static bool slow_matches(const KernelQuery *q) { return q->out[0].dtype == TN_F32; }
+
+static uint32_t slow_offers(const KernelQuery *q, int *usual) {
+    (void)q;
+    *usual = 1;
+    return 3;
+}
+
+static tn_status slow_launch(KernelCtx *c, const Prepared *prepared) {
+    (void)prepared;
+    bool waits = c->node->id % 2 == (c->way == 2);
+    uint64_t end = monotonic_ns() + (!waits ? 0 : c->way == 2 ? 300000 : 150000);
+    while (monotonic_ns() < end) continue;
+    const float *x = tensor_bytes(c->in[0]);
+    for (int64_t i = 0; i < tensor_count(&c->out[0]); i++) ((float *)tensor_bytes(&c->out[0]))[i] = -x[i];
+    return TN_OK;
+}
+
+static const KernelWay slow_ways[] = {{"one", NULL}, {"two", NULL}, {NULL, NULL}};
+static const KernelDesc slow = {.name = "test_slow",
+                                .op = "Neg",
+                                .place = {.target = TARGET_CPU, .precision = TN_F32},
+                                .priority = 1000,
+                                .match = slow_matches,
+                                .ways = slow_ways,
+                                .offers = slow_offers,
+                                .launch = slow_launch};
+
+/* What does the same goes the same way, or a file could not say it. */
+static void test_equal_work(void **state) {
+    (void)state;
+    static const char chain[] = "tn 1\ngraph @chain(%x: f32[8]) -> (%d) {\n  %a = Neg(%x)\n  %b = Neg(%a)\n"
+                                "  %c = Neg(%b)\n  %d = Neg(%c)\n}\n";
+    static const tn_pass_settings nothing = {.pipeline = ""};
+    static const KernelDesc *const more[] = {&slow};
+    KernelTable *table;
+    OK(kernel_table_extend(more, 1, &table));
+    kernel_table_publish(table);
+    unlink(path);
+    for (int i = 0; i < 2; i++) {
+        tn_context *ctx;
+        tn_model *model;
+        tn_session *s;
+        tn_instruction_info info;
+        const tn_session_options options = {.tuning_file = path, .tune = i == 0, .passes = &nothing};
+        OK(tn_context_create(NULL, &ctx));
+        OK(tn_model_load_memory(ctx, chain, strlen(chain), NULL, NULL, NULL, &model));
+        OK(tn_session_create(model, &options, &s));
+        for (size_t k = 0; tn_session_instruction(s, k, &info) == TN_OK; k++) {
+            assert_string_equal(info.kernel, "test_slow");
+            assert_true(info.tuned);
+            assert_string_equal(info.way, "one");
+        }
+        assert_int_equal(info_of(s).n_tuned, 4);
+        assert_int_equal(info_of(s).n_measured, i == 0);
+        tn_session_release(s);
+        tn_model_release(model);
+        tn_context_release(ctx);
+    }
+}
+
 /* What stands in a body is measured, too, where made-up inputs reach it. */
 static void test_body(void **state) {
     (void)state;
@@ -548,6 +610,7 @@ int main(void) {
         cmocka_unit_test(test_files_that_cannot_be),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_body),
+        cmocka_unit_test(test_equal_work),
         cmocka_unit_test(test_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
