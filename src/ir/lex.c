@@ -14,9 +14,11 @@ static int hex_digit(char c) {
 static size_t skip_blanks(Str s, size_t i) {
     for (; i < s.n; i++) {
         char c = s.s[i];
-        if (c == '#')
-            while (i + 1 < s.n && s.s[i + 1] != '\n') i++;
-        else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') break;
+        if (c == '#') {
+            const char *end = memchr(s.s + i, '\n', s.n - i);
+            if (!end) return s.n;
+            i = (size_t)(end - s.s);
+        } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') break;
     }
     return i;
 }

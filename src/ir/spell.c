@@ -13,7 +13,6 @@ void text_locale_leave(locale_t before) { uselocale(before); }
 
 /* ---- names and strings --------------------------------------------------------------------------------------- */
 
-
 bool is_plain_name(Str s) {
     if (s.n == 0 || !is_name_start(s.s[0])) return false;
     for (size_t i = 1; i < s.n; i++) {

@@ -198,8 +198,9 @@ tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* Grows by moving: values already there keep their offsets. */
+/* Grows by moving: values already there keep their offsets. What is not large will be used whole. */
 tn_status frame_reserve(Frame *f, int64_t size) {
+    enum { MOST_TOUCHED = 64 << 20 };
     Memory *m = f->memory;
     size = max_i64(size, PLAN_ALIGN); /* results without elements have an address too */
     Context *ctx = f->runner->ctx;
@@ -209,6 +210,7 @@ tn_status frame_reserve(Frame *f, int64_t size) {
     if ((size_t)size <= m->size) return TN_OK;
     void *base = mem_alloc(&ctx->allocator, (size_t)size, PLAN_ALIGN);
     if (!base) return TN_OUT_OF_MEMORY;
+    mem_touch(base, (size_t)min_i64(size, MOST_TOUCHED));
     if (m->base) memcpy(base, m->base, m->size);
     mem_free(&ctx->allocator, m->base, m->size);
     *m = (Memory){base, (size_t)size};

@@ -3,7 +3,7 @@
    bytes are needed, which is while a kernel packs them. So it never stands beside both the model's and the packed weights. */
 #include "rewrite/rewrite_int.h"
 
-enum { FEWEST = 1 << 16 /* elements */ };
+enum { FEWEST = (1 << 14) + 1 /* elements: what is smaller is read while plans are made */ };
 
 typedef struct Scaled {
     const Allocator *allocator;
@@ -23,7 +23,7 @@ static void make_rows(void *arg, int64_t begin, int64_t end) {
     const char *x = tensor_bytes(&s->x);
     for (int64_t i = begin; i < end; i++)
         scale_f32(m->y + i * s->cols, x + i * s->cols * (int64_t)sizeof(float),
-                  (const double *)s->factors.data + i * s->row_step, s->col_step, s->cols);
+                  (const double *)tensor_bytes(&s->factors) + i * s->row_step, s->col_step, s->cols);
 }
 
 static void make(void *user, void *data, Pool *pool) {

@@ -7,7 +7,7 @@
 
 /* A part that would take more is left to whoever folds constants, with its budget. */
 enum { MOST_BYTES = 256 << 20 };
-enum { FEW = 1 << 16, ROWS_OF = 1 << 12 /* elements */ };
+enum { FEW = 1 << 14, ROWS_OF = 1 << 12 /* elements */ };
 
 typedef struct Settling {
     const Match *match;

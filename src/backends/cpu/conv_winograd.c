@@ -110,7 +110,8 @@ static bool all_finite(const float *x, int64_t n) {
 
 typedef struct Packing {
     const ConvGeom *g;
-    const Tensor *w; /* dense */
+    const Tensor *w;
+    bool dense;
     ConvPanels panels;
     WinogradWeights transform;
     float *dst;
@@ -119,16 +120,30 @@ typedef struct Packing {
 
 enum { CHANNELS = 16, WIDEST = 64 };
 
+/* Windows of some channels, nine rows for each input channel. */
+static void gather_windows(const Packing *k, int64_t m, int64_t m_n, int64_t c, int64_t c_n, int64_t width, float *to) {
+    const int64_t *s = k->w->strides, row = k->g->c * 9;
+    if (k->dense) {
+        const char *from = (const char *)tensor_bytes(k->w) + (m * row + c * 9) * (int64_t)sizeof(float);
+        ISA_PICK(gemm_table)->pack(to, width, from, 1, row, c_n * 9, m_n);
+        return;
+    }
+    for (int64_t i = 0; i < c_n * 9; i++, to += width) {
+        const int64_t at = k->w->offset + m * s[0] + (c + i / 9) * s[1] + i % 9 / 3 * s[2] + i % 3 * s[3];
+        for (int64_t j = 0; j < m_n; j++) memcpy(&to[j], (const char *)k->w->data + 4 * (at + j * s[0]), sizeof *to);
+        for (int64_t j = m_n; j < width; j++) to[j] = 0;
+    }
+}
+
 /* One item is some input channels of one panel. */
 static void pack_blocks(void *arg, int64_t begin, int64_t end) {
     const Packing *k = arg;
-    const int64_t channels = k->g->c, row = channels * 9;
+    const int64_t channels = k->g->c;
     for (int64_t item = begin; item < end; item++) {
         float columns[CHANNELS * 9 * WIDEST];
         int64_t panel = item / k->blocks, m = panel * k->panels.full, width = panel_width(&k->panels, panel);
         int64_t first = item % k->blocks * CHANNELS, n = min_i64(CHANNELS, channels - first);
-        const char *from = (const char *)tensor_bytes(k->w) + (m * row + first * 9) * (int64_t)sizeof(float);
-        ISA_PICK(gemm_table)->pack(columns, width, from, 1, row, n * 9, min_i64(width, k->g->m - m));
+        gather_windows(k, m, min_i64(width, k->g->m - m), first, n, width, columns);
         for (int64_t c = 0; c < n; c++)
             k->transform(columns + c * 9 * width, width, k->dst + m * k->panels.k + (first + c) * width,
                          channels * width);
@@ -137,7 +152,7 @@ static void pack_blocks(void *arg, int64_t begin, int64_t end) {
 
 void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool) {
     const WinogradTable *table = ISA_PICK(winograd_table);
-    Packing k = {.g = g, .w = w, .dst = dst, .blocks = (g->c + CHANNELS - 1) / CHANNELS};
+    Packing k = {.g = g, .w = w, .dst = dst, .dense = tensor_is_dense(w), .blocks = (g->c + CHANNELS - 1) / CHANNELS};
     k.transform = form.out == 2 ? table->weights2 : table->weights4;
     winograd_panels(g, form, &k.panels);
     parallel_for(pool, k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
