@@ -67,8 +67,8 @@ bool py_pass_settings(PyObject *from, PassSettings *out) {
     *out = (PassSettings){.given = from != Py_None};
     if (!out->given) return true;
     tn_pass_settings *s = &out->settings;
-    if (!PyArg_ParseTuple(from, "ziO!O!pKK", &s->pipeline, &level, &PyTuple_Type, &added, &PyTuple_Type, &disabled,
-                          &verify, &passes, &changes))
+    if (!PyArg_ParseTuple(from, "ziO!O!pKK|z", &s->pipeline, &level, &PyTuple_Type, &added, &PyTuple_Type, &disabled,
+                          &verify, &passes, &changes, &s->lowering))
         return false;
     s->opt_level = (tn_opt_level)(level < 0 ? TN_OPT_DEFAULT : TN_OPT_0 + level);
     s->verify_each = verify;

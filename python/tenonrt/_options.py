@@ -68,6 +68,7 @@ class SessionOptions(_Options):
         "use_deterministic_compute": False,
         "use_per_session_threads": True,
         "passes": None,
+        "lowering": "",
         "tuning_file": "",
         "tune": False,
     }
@@ -87,6 +88,7 @@ class SessionOptions(_Options):
     enable_mem_reuse: bool
     use_deterministic_compute: bool
     use_per_session_threads: bool
+    lowering: str  # how ops are run, "Conv=geometry,*=origin"; Tenon's own
     tuning_file: str  # which ways to compute are the fastest, as measured before; Tenon's own
     tune: bool  # measure what the file lacks, and add it; Tenon's own
     passes: Any  # names, or the text of a pipeline, in place of the default list; Tenon's own
@@ -117,7 +119,8 @@ class SessionOptions(_Options):
         known = set(_tenon.passes())
         for name in names.keys() - known:
             warnings.warn(f"there is no pass {name!r} to be disabled", UserWarning, stacklevel=4)
-        return _passes.settings(wanted, min(int(level), 2), (), [name for name in names if name in known])
+        settings = _passes.settings(wanted, min(int(level), 2), (), [name for name in names if name in known])
+        return (*settings, self.lowering or None)
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """The symbol `name` in inputs' shapes is this number: other sizes are refused."""

@@ -190,5 +190,23 @@ class Tuning(unittest.TestCase):
             self.session()
 
 
+class Lowering(unittest.TestCase):
+    def run_with(self, lowering):
+        options = ort.SessionOptions()
+        options.lowering = lowering
+        session = ort.InferenceSession(ort.Model.from_text(NET), options)
+        return session.run(None, feed()), "+".join(row["op"] for row in session.instructions())
+
+    def test_lowering(self):
+        want, whole = self.run_with("")
+        got, apart = self.run_with("Relu=geometry")
+        for a, b in zip(want, got):
+            np.testing.assert_array_equal(a, b)
+        self.assertIn("Relu", whole)
+        self.assertNotIn("Relu", apart)
+        with self.assertRaisesRegex(ort.TenonError, "did you mean"):
+            self.run_with("Reluu=geometry")
+
+
 if __name__ == "__main__":
     unittest.main()
