@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax and LogSoftmax over any axis: rows where the axis is the innermost in memory, else many columns at once. */
+/* Softmax and LogSoftmax over any axis: rows where the axis is the innermost in memory, else many columns at once; where there
+   are few columns, or none that are neighbours, lines are gathered into rows. */
 #include <math.h>
 
 #include "backends/cpu/epilogue_int.h"
 #include "backends/cpu/rows_int.h"
 
-enum { WORK = 16384 /* floats of a block of columns, within the second-level cache */ };
+enum {
+    WORK = 16384, /* floats of a block of columns, within the second-level cache */
+    NARROW = 8,   /* columns: fewer leave most of a vector empty */
+    TOGETHER = 16 /* lines that are gathered at once */
+};
 
 bool is_softmax(const Node *node) {
     bool named = node_is_onnx(node, "Softmax") || node_is_onnx(node, "LogSoftmax");
@@ -105,6 +110,27 @@ static void run_columns(void *arg, int64_t begin, int64_t end) {
     }
 }
 
+/* Lines begin..end of the innermost of the dimensions, as rows of a block that is theirs. */
+static void run_gathered(void *arg, int64_t begin, int64_t end) {
+    const Lines *l = arg;
+    const RowsTable *table = ISA_PICK(rows_table);
+    int last = l->rank - 1;
+    int64_t inner = last >= 0 ? l->dims[last] : 1, most = max_i64(1, min_i64(TOGETHER, WORK / l->n)), m;
+    int64_t xs = last >= 0 ? l->x_strides[last] : 0, ys = last >= 0 ? l->y_strides[last] : 0;
+    alignas(64) float work[WORK];
+    for (int64_t line = begin; line < end; line += m) {
+        int64_t x, y, n = l->n;
+        m = min_i64(most, min_i64(end - line, inner - line % inner));
+        seek(l, l->rank, line, &x, &y);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < m; k++) work[k * n + i] = l->x[x + i * l->x_step + k * xs];
+        if (!l->log) table->softmax_rows(work, n, work, n, m, n);
+        for (int64_t k = 0; k < m && l->log; k++) run_log_row(l, table, work + k * n, work + k * n);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < m; k++) l->y[y + i * l->y_step + k * ys] = work[k * n + i];
+    }
+}
+
 static tn_status run_lines(KernelCtx *c, const Tensor *x, const Tensor *y, int axis, bool log, bool *done) {
     Lines l = {.log = log, .n = x->dims[axis], .x_step = x->strides[axis], .y_step = y->strides[axis]};
     l.x = floats_of(x);
@@ -116,7 +142,10 @@ static tn_status run_lines(KernelCtx *c, const Tensor *x, const Tensor *y, int a
     *done = true;
     if ((l.x_step == 1 && l.y_step == 1) || l.n == 1)
         return kernel_parallel(c, lines, (double)l.n * 0.5 + 20, run_rows, &l);
-    if (last < 0 || l.x_strides[last] != 1 || l.y_strides[last] != 1) {
+    bool columns = last >= 0 && l.x_strides[last] == 1 && l.y_strides[last] == 1;
+    if (l.n <= WORK && (!columns || (l.dims[last] < NARROW && l.n >= NARROW)))
+        return kernel_parallel(c, lines, (double)l.n * 1.0 + 20, run_gathered, &l);
+    if (!columns) {
         *done = false;
         return TN_OK;
     }
