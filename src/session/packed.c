@@ -28,6 +28,7 @@ static uint64_t fingerprint(const Buffer *weights) {
             h = (h ^ word) * 0x100000001b3u;
             h ^= h >> 29;
         }
+    file_forget(data, weights->size); /* in whole huge pages, these may be most of the file */
     return h;
 }
 
