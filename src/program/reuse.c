@@ -36,7 +36,7 @@ static bool results_serve(const Frame *like, const Instr *instr) {
 
 static bool may_reuse(const Planning *p, int32_t i, const Instr *instr) {
     const Frame *like = p->f->like;
-    if (!like || p->index > 0 || p->f->runner->tuning || instr->n_bodies > 0) return false;
+    if (!like || p->index > 0 || p->f->runner->tuning || instr->n_captures > 0) return false;
     if (like->segments.len == 0 || !like->segments.data[0].planned || i >= like->segments.data[0].end) return false;
     const Step *step = &like->steps[i];
     if (step->folded || step->action != STEP_KERNEL || (step->kernel->prepare && !step->held)) return false;
