@@ -93,7 +93,7 @@ tn_status frame_new(const Program *program, Runner *runner, Memory *memory, Fram
 
 tn_status hold(Context *ctx, Prepared *prepared, int way, Held **out) {
     Held *held = mem_alloc(&ctx->allocator, sizeof *held, alignof(Held));
-    if (held) *held = (Held){*prepared, way, 1};
+    if (held) *held = (Held){*prepared, way, HELD_ONCE, 1};
     else if (prepared->release) prepared->release(prepared, &ctx->allocator);
     *prepared = (Prepared){0};
     *out = held;

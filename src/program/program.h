@@ -100,9 +100,11 @@ typedef struct Made {
 /* What a kernel prepared, held by the steps of all frames of a session that it serves. */
 typedef struct Held {
     Prepared prepared;
-    int way; /* that it is for */
+    int way;            /* that it is for */
+    uint64_t constants; /* bit k: operand k was a constant; HELD_ONCE: it serves nobody else */
     size_t n_holders;
 } Held;
+#define HELD_ONCE UINT64_MAX
 
 /* How an instruction runs for the shapes at hand. */
 typedef struct Step {

@@ -3,12 +3,20 @@
    results, its kernel and what that prepared are what they were there, and nothing is asked again. */
 #include "program/program_int.h"
 
+/* Of a constant the same places may be read of another part, or of another constant, which kernels see. */
+static bool is_part_of_constant(const Frame *f, int32_t s) {
+    int32_t root = s;
+    while (f->state[root].root != root) root = f->state[root].root;
+    return root != s && f->program->slots.data[root].kind == SLOT_CONST;
+}
+
 /* Whether the slot is read as it was when that other plan was made. What was computed while planning may have other contents
    now, and rows that were spread lie otherwise than they did when kernels were chosen. */
 static bool is_same(const Frame *f, int32_t s) {
     const SlotState *now = &f->state[s], *then = &f->like->state[s];
     if (!now->known || !then->known || then->spread || now->fixed != then->fixed) return false;
     if (now->fixed && f->program->slots.data[s].kind != SLOT_CONST) return false;
+    if (is_part_of_constant(f, s) || is_part_of_constant(f->like, s)) return false;
     return f->t[s].kind == TYPE_TENSOR && same_reading(&f->t[s], &f->like->t[s]);
 }
 

@@ -293,15 +293,33 @@ static tn_status order_results(Planning *p, const Instr *instr, const KernelQuer
     return TN_OK;
 }
 
-static bool serves(const Step *step, const KernelQuery *q) {
-    const Held *held = step->kernel == q->kernel && q->kernel->keeps ? step->held : NULL;
-    return held && held->way == q->way && q->kernel->keeps(q, &held->prepared);
+/* Bit k: operand k is a constant that `prepare` may read. */
+static uint64_t constants_of(const KernelQuery *q) {
+    uint64_t mask = 0;
+    for (int k = 0; k < q->n_in && k < 64; k++)
+        if (q->in[k] && q->in[k]->data) mask |= (uint64_t)1 << k;
+    return mask;
 }
 
-static tn_status prepare_new(Context *ctx, const KernelQuery *q, Held **out) {
+/* A reading of part of a constant may be of another part for other sizes. */
+static bool constants_stay(const Planning *p, int32_t i, const KernelQuery *q) {
+    const Instr *instr = &p->f->program->instrs.data[i];
+    for (int k = 0; k < q->n_in; k++)
+        if (q->in[k] && q->in[k]->data && p->f->program->slots.data[instr->in[k]].kind == SLOT_RESULT) return false;
+    return q->n_in < 64;
+}
+
+static bool serves(const Step *step, const KernelQuery *q) {
+    const Held *held = step->kernel == q->kernel && q->kernel->keeps ? step->held : NULL;
+    return held && held->way == q->way && held->constants == constants_of(q) && q->kernel->keeps(q, &held->prepared);
+}
+
+static tn_status prepare_new(Context *ctx, const KernelQuery *q, bool stay, Held **out) {
     Prepared prepared = {0};
     TRY(q->kernel->prepare(q, ctx, &prepared));
-    return hold(ctx, &prepared, q->way, out);
+    TRY(hold(ctx, &prepared, q->way, out));
+    (*out)->constants = stay ? constants_of(q) : HELD_ONCE;
+    return TN_OK;
 }
 
 /* What a kernel prepared survives new sizes where it says so. */
@@ -310,14 +328,15 @@ static tn_status prepare_kernel(Planning *p, int32_t i, KernelQuery *q, Step *st
     const Step *like = p->f->like ? &p->f->like->steps[i] : NULL;
     Held *before = step->held;
     TRY(choose_way(p, i, q, step));
-    if (serves(step, q)) return TN_OK;
+    bool stay = constants_stay(p, i, q);
+    if (stay && serves(step, q)) return TN_OK;
     step->held = NULL;
     tn_status status = TN_OK;
-    if (like && serves(like, q)) {
+    if (stay && like && serves(like, q)) {
         step->held = like->held;
         step->held->n_holders++;
     } else if (q->kernel->prepare && !p->f->runner->plan_only) {
-        status = prepare_new(ctx, q, &step->held);
+        status = prepare_new(ctx, q, stay, &step->held);
     }
     step_let_go(before, &ctx->allocator); /* now, so that what both share stays */
     return status;

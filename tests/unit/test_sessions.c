@@ -197,6 +197,62 @@ static const char resized[] = FORM(
     "  %conv = Conv(%x, %k) {pads=[1,1,1,1]}\n  %y = Relu(%conv)\n"
     "  %t = Softmax(%r)\n  %p = MatMul(%r, %m)\n  %s = Add(%p, %t)\n  %z = Relu(%s)\n}\n");
 
+/* As much of a constant as there are columns: what is packed of it is for that size. */
+static const char part_of_constant[] = FORM(
+    "graph @part(%a: f32[m,n]) -> (%y) {\n  %table = Expand(f32[] 0.5, i64[2] [16, 8192])\n"
+    "  %size = Shape(%a) {start=1, end=2}\n  %t = Slice(%table, i64[1] [0], %size, i64[1] [0])\n"
+    "  %y = MatMul(%a, %t)\n}\n");
+
+static void test_part_of_constant(void **state) {
+    (void)state;
+    Fix f;
+    tn_session *s;
+    begin(&f, part_of_constant);
+    OK(tn_session_create(f.model, &(tn_session_options){.max_plans = 2}, &s));
+    for (int64_t n = 1; n <= 16; n++) {
+        tn_tensor *in[] = {floats(f.ctx, 2, (int64_t[]){3, n}, 5)}, *got[1] = {0}, *want[1] = {0};
+        OK(run(s, in, got));
+        run_whole(&f, NAMES("y"), 1, in, want);
+        assert_same(got[0], want[0]);
+        release(in, 1);
+        release(got, 1);
+        release(want, 1);
+    }
+    tn_session_release(s);
+    end(&f);
+}
+
+/* Readings of the same sizes, of one constant or the other. */
+static const char other_constant[] = FORM(
+    "graph @other(%a: f32[2,16], %b: f32[k]) -> (%y) {\n  %first = Expand(f32[] 0.5, i64[2] [16, 2048])\n"
+    "  %second = Expand(f32[] 0.25, i64[2] [16, 2048])\n  %both = Concat(%first, %second) {axis=0}\n"
+    "  %size = Shape(%b)\n  %start = Sub(%size, i64[1] [1])\n  %end = Add(%start, i64[1] [16])\n"
+    "  %t = Slice(%both, %start, %end, i64[1] [0])\n  %y = MatMul(%a, %t)\n}\n");
+
+static void test_other_constant(void **state) {
+    (void)state;
+    Fix f;
+    tn_session *s;
+    begin(&f, other_constant);
+    for (int level = TN_OPT_0; level <= TN_OPT_2; level++) {
+        tn_pass_settings settings = {.opt_level = (tn_opt_level)level};
+        OK(tn_session_create(f.model, &(tn_session_options){.max_plans = 2, .passes = &settings}, &s));
+        for (int i = 0; i < 8; i++) {
+            int64_t k = i % 3 == 0 ? 1 : i % 3 == 1 ? 17 : 9;
+            tn_tensor *in[] = {floats(f.ctx, 2, (int64_t[]){2, 16}, 5), floats(f.ctx, 1, &k, 6)}, *got[1] = {0};
+            tn_tensor *want[1] = {0};
+            OK(run(s, in, got));
+            run_whole(&f, NAMES("y"), 1, in, want);
+            assert_same(got[0], want[0]);
+            release(in, 2);
+            release(got, 1);
+            release(want, 1);
+        }
+        tn_session_release(s);
+    }
+    end(&f);
+}
+
 static void run_sizes(const Fix *f, tn_session *s, int64_t h, int64_t w, tn_tensor **out) {
     tn_tensor *in[] = {floats(f->ctx, 4, (int64_t[]){1, 3, h, w}, 1), floats(f->ctx, 3, (int64_t[]){1, h, 4}, 2)};
     OK(run(s, in, out));
@@ -942,6 +998,8 @@ int main(void) {
         cmocka_unit_test(test_one_path),
         cmocka_unit_test(test_more_paths),
         cmocka_unit_test(test_sizes_change),
+        cmocka_unit_test(test_part_of_constant),
+        cmocka_unit_test(test_other_constant),
         cmocka_unit_test(test_fixed_sizes),
         cmocka_unit_test(test_lowering),
         cmocka_unit_test(test_names_of_ends),

@@ -433,7 +433,7 @@ static bool keeps(const KernelQuery *q, const Prepared *prepared) {
     const Made *made = prepared->data;
     const Tensor *right = operand(&made->heavy, q->in, q->n_in, 1);
     BodyShort tail;
-    if (!made->packed && right->data) return false;
+    if (!made->packed != !right->data) return false;
     if (!made->body) return true;
     bool is_short = body_as_short(made->body, q, q->out[0].rank - 1, &tail);
     return is_short == made->is_short &&
