@@ -12,7 +12,8 @@ typedef struct Depthwise {
     int64_t columns, above;                  /* taps of a row of the window, rows of a window */
     void (*tile)(const DepthwiseTile *tile); /* NULL: pixel by pixel */
     bool grouped;                            /* groups of more than one channel */
-    int64_t tiles;                           /* of a row of the result */
+    int64_t most;                            /* pixels of a tile */
+    int64_t apart;                           /* from one pixel of a tile to the next: their taps are neighbours then */
     int64_t rows;                            /* of an image of the result */
 } Depthwise;
 
@@ -82,7 +83,7 @@ static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, ConvFini
         f->residual = after->residual.data + image * after->residual.image + pixel * after->residual_ld;
 }
 
-/* Neighbours of a row, `n` of them from `first` on. */
+/* `n` pixels of a row, from `first` on. */
 static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, int64_t first, int64_t n) {
     const ConvRunArgs *run = d->run;
     const ConvGeom *g = run->g;
@@ -93,10 +94,11 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
     ConvFinish finish;
     for (int64_t r = 0; r < rows->n; r++) x[r] = rows->x[r] + start * x_ld;
     finish_of(d, image, pixel, &finish);
+    finish.residual_ld *= d->apart;
     DepthwiseTile t = {.x = x,
                        .w = rows->w,
                        .n_rows = rows->n,
-                       .x_ld = d->tile ? x_ld : x_ld * dilation,
+                       .x_ld = d->grouped ? x_ld : x_ld * dilation,
                        .w_ld = d->w_ld,
                        .n = n,
                        .channels = g->group * g->m,
@@ -104,30 +106,34 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
                        .step = w->stride[d->last],
                        .dilation = dilation,
                        .y = run->y.data + image * run->y.image + pixel * run->y_ld,
-                       .y_ld = run->y_ld,
+                       .y_ld = run->y_ld * d->apart,
                        .finish = &finish};
     int64_t left = max_i64(0, -start), right = g->in[d->last] - start; /* the data in columns */
-    if (d->tile) {
+    if (d->grouped) {
         t.from = left;
-        t.to = d->grouped ? right : min_i64(right, (n - 1) * w->stride[d->last] + d->columns);
-        d->tile(&t);
+        t.to = right;
     } else {
         t.from = (left + dilation - 1) / dilation;
-        t.to = min_i64(d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
-        d->table->pixel(&t);
+        t.to = min_i64((n - 1) * t.step + d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
     }
+    (d->tile ? d->tile : d->table->pixel)(&t);
 }
 
 /* The row, and the body on pixels that are finished, while they are near. */
 static void run_row(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row) {
     const ConvRunArgs *run = d->run;
     int64_t width = run->g->out[d->last], waits = 0, enough = conv_body_pixels(run->g->group * run->g->m);
-    for (int64_t i = 0; i < d->tiles; i++) {
-        int64_t first = i * width / d->tiles, end = (i + 1) * width / d->tiles;
-        run_tile(d, rows, image, row, first, end - first);
-        if (!run->after.body || (end < width && end - waits < enough)) continue;
-        conv_body(run, image, row * width + waits, row * width + end, 0, run->g->group * run->g->m);
-        waits = end;
+    for (int64_t phase = 0; phase < min_i64(d->apart, width); phase++) {
+        int64_t n = (width - phase + d->apart - 1) / d->apart, tiles = (n + d->most - 1) / d->most;
+        bool is_last = phase + 1 == min_i64(d->apart, width);
+        for (int64_t i = 0; i < tiles; i++) {
+            int64_t first = i * n / tiles, end = (i + 1) * n / tiles;
+            run_tile(d, rows, image, row, phase + first * d->apart, end - first);
+            int64_t done = i + 1 == tiles ? width : end;
+            if (!run->after.body || !is_last || (done < width && (d->apart > 1 || end - waits < enough))) continue;
+            conv_body(run, image, row * width + waits, row * width + done, 0, run->g->group * run->g->m);
+            waits = done;
+        }
     }
 }
 
@@ -144,16 +150,19 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 
 static void choose_tile(Depthwise *d) {
     const ConvGeom *g = d->run->g;
-    int64_t step = g->win.stride[d->last], width = g->out[d->last], most = DEPTHWISE_PIXELS;
-    bool fits = g->win.dilation[d->last] == 1 && d->columns < 8 && step < 3 && g->group >= d->table->vector;
+    int64_t step = g->win.stride[d->last], dilation = g->win.dilation[d->last];
+    bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && g->group >= d->table->vector;
     d->grouped = g->c > 1;
+    d->apart = 1;
     if (d->grouped) {
         d->tile = d->table->grouped[g->c];
-        most = d->table->grouped_pixels;
+        d->most = d->table->grouped_pixels;
     } else if (fits) {
         d->tile = d->table->tile[d->columns][step];
+        d->most = DEPTHWISE_PIXELS;
     }
-    d->tiles = d->tile ? (width + most - 1) / most : width;
+    if (!d->tile) d->most = 1;
+    else if (!d->grouped) d->apart = dilation;
 }
 
 bool depthwise_takes(const ConvGeom *g) {
