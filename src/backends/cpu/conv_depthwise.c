@@ -15,6 +15,7 @@ typedef struct Depthwise {
     int64_t most;                            /* pixels of a tile */
     int64_t apart;                           /* from one pixel of a tile to the next: their taps are neighbours then */
     int64_t rows;                            /* of an image of the result */
+    int64_t strip, channel_blocks;           /* rows, and parts of the channels, that are done at a time */
 } Depthwise;
 
 static int64_t depthwise_room(int64_t channels) { return (channels + 15) / 16 * 16; }
@@ -43,7 +44,11 @@ void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_ROWS = 64 }; /* of a window */
+enum {
+    MOST_ROWS = 64,     /* of a window */
+    STRIP_ROWS = 16,    /* of the result, at a time */
+    BODY_FLOATS = 16384 /* of a strip with a body behind it */
+};
 
 typedef struct WindowRows {
     int64_t n;
@@ -76,36 +81,43 @@ static void find_rows(const Depthwise *d, const float *x, int64_t row, WindowRow
     }
 }
 
-static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, ConvFinish *f) {
+static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, int64_t channel, ConvFinish *f) {
     const ConvEpilogue *after = &d->run->after;
-    *f = (ConvFinish){.bias = after->bias, .residual_ld = after->residual_ld, .lo = after->lo, .hi = after->hi};
+    *f = (ConvFinish){.residual_ld = after->residual_ld * d->apart, .lo = after->lo, .hi = after->hi};
+    if (after->bias) f->bias = after->bias + channel;
     if (after->residual.data)
-        f->residual = after->residual.data + image * after->residual.image + pixel * after->residual_ld;
+        f->residual = after->residual.data + image * after->residual.image + pixel * after->residual_ld + channel;
 }
 
-/* `n` pixels of a row, from `first` on. */
-static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, int64_t first, int64_t n) {
+/* Some pixels and channels of a row of the result. */
+typedef struct Part {
+    int64_t first, n, channel, channels;
+} Part;
+
+static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, const Part *p) {
     const ConvRunArgs *run = d->run;
     const ConvGeom *g = run->g;
     const ConvWindow *w = &g->win;
-    int64_t start = first * w->stride[d->last] - w->begin[d->last], x_ld = run->x.stride[d->last];
-    int64_t pixel = row * g->out[d->last] + first, dilation = w->dilation[d->last];
-    const float *x[MOST_ROWS];
+    int64_t start = p->first * w->stride[d->last] - w->begin[d->last], x_ld = run->x.stride[d->last];
+    int64_t pixel = row * g->out[d->last] + p->first, dilation = w->dilation[d->last];
+    const float *x[MOST_ROWS], *weights[MOST_ROWS];
     ConvFinish finish;
-    for (int64_t r = 0; r < rows->n; r++) x[r] = rows->x[r] + start * x_ld;
-    finish_of(d, image, pixel, &finish);
-    finish.residual_ld *= d->apart;
+    for (int64_t r = 0; r < rows->n; r++) {
+        x[r] = rows->x[r] + start * x_ld + p->channel;
+        weights[r] = rows->w[r] + p->channel;
+    }
+    finish_of(d, image, pixel, p->channel, &finish);
     DepthwiseTile t = {.x = x,
-                       .w = rows->w,
+                       .w = weights,
                        .n_rows = rows->n,
                        .x_ld = d->grouped ? x_ld : x_ld * dilation,
                        .w_ld = d->w_ld,
-                       .n = n,
-                       .channels = g->group * g->m,
+                       .n = p->n,
+                       .channels = p->channels,
                        .columns = d->columns,
                        .step = w->stride[d->last],
                        .dilation = dilation,
-                       .y = run->y.data + image * run->y.image + pixel * run->y_ld,
+                       .y = run->y.data + image * run->y.image + pixel * run->y_ld + p->channel,
                        .y_ld = run->y_ld * d->apart,
                        .finish = &finish};
     int64_t left = max_i64(0, -start), right = g->in[d->last] - start; /* the data in columns */
@@ -114,38 +126,56 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
         t.to = right;
     } else {
         t.from = (left + dilation - 1) / dilation;
-        t.to = min_i64((n - 1) * t.step + d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
+        t.to = min_i64((p->n - 1) * t.step + d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
     }
     (d->tile ? d->tile : d->table->pixel)(&t);
 }
 
-/* The row, and the body on pixels that are finished, while they are near. */
-static void run_row(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row) {
+/* Down the rows first: windows of neighbouring rows share data, which is near then. */
+static void run_columns(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, int64_t n, Part *p) {
+    int64_t channels = d->run->g->group * d->run->g->m;
+    for (int64_t c = 0; c < d->channel_blocks; c++) {
+        int64_t vectors = (channels + d->table->vector - 1) / d->table->vector; /* whole ones, but for the last */
+        p->channel = c * vectors / d->channel_blocks * d->table->vector;
+        p->channels = min_i64(channels, (c + 1) * vectors / d->channel_blocks * d->table->vector) - p->channel;
+        for (int64_t i = 0; i < n; i++) run_tile(d, &rows[i], image, row + i, p);
+    }
+}
+
+/* Rows of the result, and the body on them while they are near. */
+static void run_strip(const Depthwise *d, int64_t image, int64_t row, int64_t n) {
     const ConvRunArgs *run = d->run;
-    int64_t width = run->g->out[d->last], waits = 0, enough = conv_body_pixels(run->g->group * run->g->m);
+    int64_t width = run->g->out[d->last];
+    WindowRows rows[STRIP_ROWS];
+    for (int64_t i = 0; i < n; i++) find_rows(d, run->x.data + image * run->x.image, row + i, &rows[i]);
     for (int64_t phase = 0; phase < min_i64(d->apart, width); phase++) {
-        int64_t n = (width - phase + d->apart - 1) / d->apart, tiles = (n + d->most - 1) / d->most;
-        bool is_last = phase + 1 == min_i64(d->apart, width);
+        int64_t pixels = (width - phase + d->apart - 1) / d->apart, tiles = (pixels + d->most - 1) / d->most;
         for (int64_t i = 0; i < tiles; i++) {
-            int64_t first = i * n / tiles, end = (i + 1) * n / tiles;
-            run_tile(d, rows, image, row, phase + first * d->apart, end - first);
-            int64_t done = i + 1 == tiles ? width : end;
-            if (!run->after.body || !is_last || (done < width && (d->apart > 1 || end - waits < enough))) continue;
-            conv_body(run, image, row * width + waits, row * width + done, 0, run->g->group * run->g->m);
-            waits = done;
+            int64_t first = i * pixels / tiles, end = (i + 1) * pixels / tiles;
+            run_columns(d, rows, image, row, n, &(Part){.first = phase + first * d->apart, .n = end - first});
         }
     }
+    if (run->after.body) conv_body(run, image, row * width, (row + n) * width, 0, run->g->group * run->g->m);
 }
 
 /* One item is one row of the result. */
 static void run_range(void *arg, int64_t begin, int64_t end) {
     const Depthwise *d = arg;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t image = item / d->rows, row = item % d->rows;
-        WindowRows rows;
-        find_rows(d, d->run->x.data + image * d->run->x.image, row, &rows);
-        run_row(d, &rows, image, row);
+    for (int64_t item = begin, n; item < end; item += n) {
+        int64_t row = item % d->rows;
+        n = min_i64(min_i64(end - item, d->rows - row), d->strip);
+        run_strip(d, item / d->rows, row, n);
     }
+}
+
+/* How much is done at a time: data that rows share is to stay in the first cache, and what a body has to do in the second. */
+static void choose_blocks(Depthwise *d) {
+    const ConvGeom *g = d->run->g;
+    int64_t channels = g->group * g->m, vectors = channels / d->table->vector;
+    int64_t span = (d->most - 1) * g->win.stride[d->last] + d->columns;
+    int64_t shared = (int64_t)sizeof(float) * channels * d->above * span, row = channels * g->out[d->last];
+    d->channel_blocks = max_i64(1, min_i64(shared / (cpu_caches()->l1 * 3 / 4) + 1, vectors / 4));
+    d->strip = d->run->after.body ? max_i64(1, min_i64(STRIP_ROWS, BODY_FLOATS / max_i64(1, row))) : STRIP_ROWS;
 }
 
 static void choose_tile(Depthwise *d) {
@@ -184,6 +214,7 @@ tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weig
                    .above = g->taps / g->win.kernel[last],
                    .rows = g->out_px / max_i64(1, g->out[last])};
     choose_tile(&d);
+    choose_blocks(&d);
     double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
     return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }

@@ -15,7 +15,8 @@ INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c, 
 #pragma GCC unroll 20
         for (int j = 0; j < SPAN; j++) {
             if (!whole && (j < t->from || j >= t->to)) continue;
-            const vf v = vf_load(x + j * t->x_ld);
+            vf v = vf_load(x + j * t->x_ld);
+            if (whole) VF_KEEP(v); /* or each of its uses loads it again */
 #pragma GCC unroll 8
             for (int k = 0; k < COLUMNS; k++)
                 if (j >= k && (j - k) % STEP == 0 && (j - k) / STEP < DEPTHWISE_PIXELS)

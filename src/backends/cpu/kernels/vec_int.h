@@ -25,6 +25,12 @@ INLINE vf vf_load(const float *p) {
     return v;
 }
 INLINE void vf_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
+/* Has v in a register. */
+#if defined(__x86_64__)
+#define VF_KEEP(v) __asm__("" : "+v"(v))
+#else
+#define VF_KEEP(v) (void)(v)
+#endif
 INLINE vf vf_set(float x) { return x - (vf){0}; }
 
 /* The first n of VF; the others are 0 and are not read. */
