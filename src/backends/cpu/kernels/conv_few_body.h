@@ -16,7 +16,8 @@ INLINE void TILE_NAME(runs, FEW)(const ConvTile *t, int64_t at, vf *c, const boo
             UNROLL for (int j = 0; j < FEW; j++) b[j] = whole ? vf_load(w + j * w_ld + k)
                                                               : vf_load_n(w + j * w_ld + k, left);
             UNROLL for (int i = 0; i < ROWS; i++) {
-                const vf x = whole ? vf_load(a[i] + k) : vf_load_n(a[i] + k, left);
+                vf x = whole ? vf_load(a[i] + k) : vf_load_n(a[i] + k, left);
+                if (FEW > 1) VF_KEEP(x); /* or each of its uses loads it again */
                 UNROLL for (int j = 0; j < FEW; j++) c[i * FEW + j] = vf_fma(x, b[j], c[i * FEW + j]);
             }
         }
