@@ -34,7 +34,8 @@ IN_A_ROW, LONG_NS = 4, 20e6
 
 @dataclass
 class Op:
-    """`inputs` are shapes, `weights` shapes of constants behind them; `flops` what the op's definition takes."""
+    """`inputs` are shapes, `weights` shapes of constants behind them; `flops` what the op's definition takes. `then` are ops
+    behind it, each of what is so far and as many of the next inputs as it wants: a number."""
 
     name: str
     kind: str
@@ -43,6 +44,7 @@ class Op:
     output: tuple = ()
     flops: float = 0
     attributes: dict = field(default_factory=dict)
+    then: list = field(default_factory=list)
 
     def read(self):
         return 4 * sum(math.prod(shape) for shape in [*self.inputs, *self.weights])
@@ -55,10 +57,16 @@ class Op:
         weights = [random.standard_normal(shape, np.float32) / math.sqrt(max(math.prod(shape[1:]), 1)) for shape in self.weights]
         constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
         names = [f"x{i}" for i in range(len(self.inputs))]
-        node = helper.make_node(self.kind, names + [c.name for c in constants], ["y"], name=self.name, **self.attributes)
+        first = len(names) - sum(wanted for _, wanted in self.then)
+        results = [f"t{i}" for i in range(len(self.then))] + ["y"]
+        operands = names[:first] + [c.name for c in constants]
+        nodes = [helper.make_node(self.kind, operands, results[:1], name=self.name, **self.attributes)]
+        for i, (kind, wanted) in enumerate(self.then):
+            nodes.append(helper.make_node(kind, [results[i], *names[first : first + wanted]], [results[i + 1]]))
+            first += wanted
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, self.inputs)]
         result = helper.make_tensor_value_info("y", TensorProto.FLOAT, self.output)
-        graph = helper.make_graph([node], "op", infos, [result], constants)
+        graph = helper.make_graph(nodes, "op", infos, [result], constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9).SerializeToString()
 
 
@@ -89,6 +97,17 @@ def conv(channels, side, features, kernel, stride=1, groups=1):
 def elementwise(kind, shape, others=(), **attributes):
     text = " ".join("x".join(map(str, s)) for s in (shape, *others))
     return Op(f"{kind.lower()} {text}", kind, [shape, *others], [], shape, 0, attributes)
+
+
+def bandwidth(count, cache):
+    """Ops that compute little, on rows of 1024 numbers, as many as fit a cache or more."""
+    rows = (count // 1024, 1024)
+
+    def op(what, kind, others, then=()):
+        return Op(f"{cache} {what}", kind, [rows, *others], [], rows, 0, {}, list(then))
+
+    return [op("add", "Add", [rows]), op("mul+add+relu", "Mul", [rows, rows], [("Add", 1), ("Relu", 0)]),
+            op("gelu", "Gelu", []), op("add a row", "Add", [(1024,)]), op("mul by a column", "Mul", [(count // 1024, 1)])]  # fmt: skip
 
 
 def transpose(shape, perm):
@@ -133,6 +152,7 @@ OPS = [
     elementwise("Add", (1, 2048, 7, 7), [(1, 2048, 7, 7)]),
     elementwise("Mul", (1, 144, 56, 56), [(1, 144, 1, 1)]),
     elementwise("Add", (128, 768), [(768,)]),
+    *(op for size in ((1 << 11, "L1"), (1 << 15, "L2"), (1 << 20, "L3"), (1 << 24, "memory")) for op in bandwidth(*size)),
     pool("MaxPool", 64, 112, 3, 2),
     pool("AveragePool", 192, 28, 3, 1),
     pool("GlobalAveragePool", 2048, 7),

@@ -290,6 +290,43 @@ static void test_constants(void **state) {
     context_unref(ctx);
 }
 
+/* Steps that are joined: each product and each sum rounds by itself, as the reference has it. */
+static void test_joined(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "%m = Mul(%a, %b) %r = Add(%m, %c)",
+        "%m = Mul(%a, %b) %r = Add(%c, %m)",
+        "%m = Mul(%a, %b) %s = Add(%m, %c) %r = Relu(%s)",
+        "%m = Mul(%a, %b) %n = Mul(%b, %c) %r = Add(%m, %n)",
+        "%m = Mul(%a, %b) %s = Add(%m, %m) %r = Relu(%s)",
+        "%m = Mul(%a, %a) %s = Add(%m, %a) %t = Relu(%s) %r = Add(%t, %s)",
+        "%m = Mul(%a, %b) %s = Add(%m, f32 0.3) %r = Relu(%s)",
+        "%s = Add(%a, %b) %t = Relu(%s) %m = Mul(%t, %c) %r = Add(%m, %t)",
+    };
+    Context *ctx;
+    OK(context_new(NULL, NULL, &ctx));
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (int how = 0; how < 4; how++) {
+            const char *b = how & 1 ? "50" : "2,3,50", *c = how & 2 ? "3,1" : "2,3,50";
+            Text text;
+            seed = first_seed + i;
+            text_init(&text, &ctx->allocator);
+            text_printf(&text, "tn 1 graph @g(%%x: f32[2,3,50], %%y: f32[%s], %%z: f32[%s]) -> (%%o) {\n", b, c);
+            text_puts(&text, "  %o = tn.Fused(%x, %y, %z) {body = graph(%a, %b, %c) -> (%r) { ");
+            text_printf(&text, "%s }} }", bodies[i]);
+            Case k = {.text = text.s, .n_in = 3, .within = {0, 0}};
+            make_operand(ctx, TN_F32, 3, (int64_t[]){2, 3, 50}, 3, pick(0, 1), pick(0, 1), &k.in[0]);
+            make_operand(ctx, TN_F32, how & 1 ? 1 : 3, how & 1 ? (int64_t[]){50} : (int64_t[]){2, 3, 50}, 3, false,
+                         pick(0, 1), &k.in[1]);
+            make_operand(ctx, TN_F32, how & 2 ? 2 : 3, how & 2 ? (int64_t[]){3, 1} : (int64_t[]){2, 3, 50}, 3, false,
+                         pick(0, 1), &k.in[2]);
+            assert_case(ctx, &k);
+            free_case(&k);
+            text_free(&text);
+        }
+    context_unref(ctx);
+}
+
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
 
 /* Ops that do not make errors larger than their operands' sizes allow. */
@@ -551,8 +588,8 @@ static void test_refused(void **state) {
         "graph(%p, %q, %b) -> (%r) { %n = Neg(%p) %r = MatMul(%n, %q) }",           /* its operand is computed */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = MatMul(%n, %q) }",    /* two of them */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = CumSum(%n, i64 0) }", /* no light node */
-        "graph(%p, %q, %b) -> (%r) { %m = MatMul(%p, %q) %n = Relu(%b)\n"
-        "  %r = BatchNormalization(%m, %n, %n, %n, %n) }",                        /* vectors that are computed */
+        ("graph(%p, %q, %b) -> (%r) { %m = MatMul(%p, %q) %n = Relu(%b)\n"
+         "  %r = BatchNormalization(%m, %n, %n, %n, %n) }"),                      /* vectors that are computed */
         "graph(%p, %q, %b) -> (%r) { %r = Add(%p, %q) }",                         /* none */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Greater(%n, %b) }", /* its result is no float32 */
         "graph(%p, %q, %b) -> (%r) { %n = MatMul(%p, %q) %r = Add(%n, f32[4] [1, 2, 3, 4]) }"};
@@ -577,8 +614,9 @@ static void test_refused(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_singles), cmocka_unit_test(test_constants),
-                                       cmocka_unit_test(test_groups),  cmocka_unit_test(test_heavy),
-                                       cmocka_unit_test(test_shorts),  cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_joined),  cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_heavy),   cmocka_unit_test(test_shorts),
+                                       cmocka_unit_test(test_refused)};
     if (argc > 1) times = (int)strtol(argv[1], NULL, 10);
     if (argc > 2) first_seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests(tests, NULL, NULL);

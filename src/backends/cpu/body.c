@@ -491,25 +491,58 @@ static void drop_unread(Body *b, bool *read) {
     b->n_steps = kept;
 }
 
-/* A sum that is read by a Relu alone becomes one step with it. */
-static void join_relus(Body *b, int *uses) {
+static void count_uses(const Body *b, int *uses) {
     for (int s = 0; s < b->n_steps; s++)
         for (int k = 0; k < b->steps[s].n; k++) uses[b->steps[s].src[k]]++;
     for (int i = 0; i < b->n_results; i++) uses[b->results[i]]++;
-    for (int s = 0; s < b->n_steps; s++) {
-        BodyStep *relu = &b->steps[s];
-        int at = s;
-        while (relu->code == BODY_RELU && uses[relu->src[0]] == 1 && --at >= 0)
-            if (b->steps[at].dst == relu->src[0]) break;
-        if (at == s || at < 0 || (b->steps[at].code != BODY_ADD && b->steps[at].code != BODY_FMA)) continue;
-        BodyStep joined = b->steps[at];
-        joined.code = joined.code == BODY_ADD ? BODY_ADD_RELU : BODY_FMA_RELU;
-        joined.dst = relu->dst;
-        *relu = joined;
-        memmove(&b->steps[at], &b->steps[at + 1], (size_t)(b->n_steps - at - 1) * sizeof *b->steps);
-        b->n_steps--;
-        s--;
+}
+
+/* The step before `s` that makes a value which nobody else reads; -1: none. */
+static int only_maker(const Body *b, const int *uses, int s, int value) {
+    int at = uses[value] == 1 ? s - 1 : -1;
+    while (at >= 0 && b->steps[at].dst != value) at--;
+    return at;
+}
+
+static BodyCode with_relu(BodyCode code) {
+    switch (code) {
+    case BODY_ADD: return BODY_ADD_RELU;
+    case BODY_FMA: return BODY_FMA_RELU;
+    case BODY_MUL_ADD: return BODY_MUL_ADD_RELU;
+    default: return BODY_CODES;
     }
+}
+
+/* What step `s` becomes with the one before it that makes its operand k, or false. The product of a sum rounds as before. */
+static bool joined(const Body *b, const int *uses, int s, int k, int *before, BodyStep *out) {
+    const BodyStep *step = &b->steps[s];
+    *before = only_maker(b, uses, s, step->src[k]);
+    if (*before < 0) return false;
+    const BodyStep *first = &b->steps[*before];
+    *out = *first;
+    out->dst = step->dst;
+    if (step->code == BODY_RELU) return (out->code = with_relu(first->code)) != BODY_CODES;
+    if (step->code != BODY_ADD || first->code != BODY_MUL) return false;
+    out->code = BODY_MUL_ADD;
+    out->n = 3;
+    out->src[2] = step->src[1 - k];
+    return true;
+}
+
+/* A product that a sum alone reads, and a sum that a Relu alone reads, become one step with it. */
+static void join_steps(Body *b, int *uses) {
+    count_uses(b, uses);
+    for (int s = 0; s < b->n_steps; s++)
+        for (int k = 0; k < b->steps[s].n; k++) {
+            int before;
+            BodyStep step;
+            if (!joined(b, uses, s, k, &before, &step)) continue;
+            b->steps[s] = step;
+            memmove(&b->steps[before], &b->steps[before + 1], (size_t)(b->n_steps - before - 1) * sizeof *b->steps);
+            b->n_steps--;
+            s--;
+            break;
+        }
 }
 
 /* Each value that a step makes gets a buffer until it was last read. A step never writes where it reads: what it reads may
@@ -556,7 +589,7 @@ tn_status body_compile(const Node *node, const Node *heavy, Arena *arena, Body *
     if (!b->values || !b->steps || !b->inputs) return TN_OUT_OF_MEMORY;
     TRY(make_nodes(&m));
     drop_unread(b, read);
-    join_relus(b, uses);
+    join_steps(b, uses);
     assign_buffers(b, last, unused);
     *out = b;
     return TN_OK;

@@ -73,7 +73,9 @@
     BODY_2(XOR)                          \
     BODY_3(WHERE)                        \
     BODY_3(FMA)                          \
-    BODY_3(FMA_RELU)
+    BODY_3(FMA_RELU)                     \
+    BODY_3(MUL_ADD)                      \
+    BODY_3(MUL_ADD_RELU)
 
 #define BODY_CODE(NAME) BODY_##NAME,
 typedef enum BodyCode {

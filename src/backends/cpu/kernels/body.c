@@ -184,6 +184,8 @@ BINARY(run_XOR, truth(x) ^ truth(y))
 TERNARY(run_WHERE, vf_select(truth(x), y, z))
 TERNARY(run_FMA, vf_fma(x, y, z))
 TERNARY(run_FMA_RELU, relu(vf_fma(x, y, z)))
+TERNARY(run_MUL_ADD, rounded(x *y) + z)
+TERNARY(run_MUL_ADD_RELU, relu(rounded(x *y) + z))
 
 /* ---- from and to memory ------------------------------------------------------------------------------------------ */
 

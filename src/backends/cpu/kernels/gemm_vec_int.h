@@ -20,16 +20,6 @@ INLINE void store_columns(float *p, vf v, int64_t n) {
     else vf_store_n(p, v, n);
 }
 
-/* A product that is not contracted with a sum behind it, so that all tiles round alike. */
-INLINE vf rounded(vf v) {
-#if defined(__x86_64__)
-    __asm__("" : "+v"(v));
-#elif defined(__aarch64__)
-    __asm__("" : "+w"(v));
-#endif
-    return v;
-}
-
 #if TENON_VEC_BYTES == 64
 #define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define INTERLEAVE_HIGH(a, b) \
