@@ -42,8 +42,10 @@ static tn_status reference(KernelCtx *c) {
     }
     for (int k = 0; k < t->rank - 1; k++) tuples *= t->dims[k];
     for (int k = batch; k < t->rank - 1; k++) each *= t->dims[k];
-    for (int64_t n = 0; n < tuples; n++) {
-        int64_t from = n / each * per_batch;
+    for (int64_t n = 0, base = 0, left = each; n < tuples; n++) {
+        if (left == 0) base += per_batch, left = each;
+        int64_t from = base;
+        left--;
         for (int k = 0; k < tuple; k++) {
             int64_t at;
             TRY(normal_index(index[n * tuple + k], x->dims[batch + k], batch + k, &at));

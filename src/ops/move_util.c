@@ -141,6 +141,13 @@ tn_status copy_dense(const Tensor *src, void *dst, int64_t dst_offset, Pool *poo
     return raster_run(&list, src->dtype, &source, dst, dst_offset, count, NULL, pool);
 }
 
+/* Single elements of the common sizes without calls: there may be very many. */
 void copy_run(tn_dtype dtype, void *dst, int64_t dst_offset, const void *src, int64_t src_offset, int64_t n) {
-    copy_elements(dtype, dst, dst_offset, 1, src, src_offset, 1, n);
+    int size = dtype == TN_STRING ? 0 : dtype_size(dtype);
+    char *to = (char *)dst + dst_offset * size;
+    const char *from = (const char *)src + src_offset * size;
+    if (size == 0) copy_elements(dtype, dst, dst_offset, 1, src, src_offset, 1, n);
+    else if (n * size == 4) memcpy(to, from, 4);
+    else if (n * size == 8) memcpy(to, from, 8);
+    else if (n > 0) memcpy(to, from, (size_t)(n * size));
 }
