@@ -96,10 +96,14 @@ static bool value_follows(const Value *v, int depth, int *budget) {
     return v->def && depth > 0 && node_follows(v->def, depth - 1, budget);
 }
 
+bool node_may_follow(const Node *node) {
+    if (node->n_operands == 0 || node->op->flags & (OP_RANDOM | OP_CONTROL)) return false;
+    return strcmp(node->op->name, "DequantizeLinear") != 0;
+}
+
 /* Recursion is bounded by FOLD_DEPTH. */
 static bool node_follows(const Node *node, int depth, int *budget) {
-    if (--*budget < 0 || node->n_operands == 0 || node->op->flags & (OP_RANDOM | OP_CONTROL)) return false;
-    if (strcmp(node->op->name, "DequantizeLinear") == 0) return false;
+    if (--*budget < 0 || !node_may_follow(node)) return false;
     for (uint32_t i = 0; i < node->n_operands; i++)
         if (!value_follows(node->operands[i].value, depth, budget)) return false;
     return true;

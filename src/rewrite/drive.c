@@ -8,6 +8,7 @@ typedef struct Driver {
     Graph *graph;
     const RewriteHooks *hooks;
     const Allocator *allocator;
+    Shortlists *shortlists;
     Arena arena; /* of one match */
     Match match;
     Built built;
@@ -16,7 +17,8 @@ typedef struct Driver {
     VEC(uint8_t) queued;       /* by node id */
     VEC(const Rule *) made_by; /* by node id */
     VEC(Node *) dead;          /* scratch */
-    bool free_of_charge;       /* for proofs: costs do not matter */
+    Varying varying;
+    bool free_of_charge; /* for proofs: costs do not matter */
 } Driver;
 
 /* ---- the queue ----------------------------------------------------------------------------------------------- */
@@ -156,11 +158,15 @@ static tn_status replace(Driver *d) {
     for (size_t i = 0; i < d->built.n; i++) {
         TRY(reserve_id(d, d->built.nodes[i]->id));
         d->made_by.data[d->built.nodes[i]->id] = r;
+        TRY(varying_add(&d->varying, d->allocator, d->built.nodes[i]));
         if (!node_is_constant(d->built.nodes[i]))
             TRY(enqueue(d, d->built.nodes[i])); /* those are folded, whatever they are */
     }
-    for (size_t i = 0; i < r->n_values; i++)
-        if (r->replaced[i] >= 0) TRY(enqueue_below(d, d->built.values[r->replaced[i]]));
+    for (size_t i = 0; i < r->n_values; i++) {
+        if (r->replaced[i] < 0) continue;
+        TRY(varying_settle(&d->varying, d->allocator, d->built.values[r->replaced[i]]));
+        TRY(enqueue_below(d, d->built.values[r->replaced[i]]));
+    }
     return erase_dead(d);
 }
 
@@ -188,6 +194,8 @@ static tn_status try_rule(Driver *d, const Rule *rule, Node *root, bool *applied
     uint64_t structure = model->structure_edits, state = model->state_edits;
     *applied = false;
     arena_reset(&d->arena);
+    d->match.varies = d->varying.data;
+    d->match.n_varies = d->varying.len;
     TRY(rule_match(rule, root, &d->arena, &d->match, &ok));
     if (!ok) return TN_OK;
     TRY(rule_build(&d->match, &d->built, &ok));
@@ -203,13 +211,25 @@ static tn_status try_rule(Driver *d, const Rule *rule, Node *root, bool *applied
 }
 
 static tn_status try_node(Driver *d, Node *node, bool *applied) {
+    const Rule *const *rules;
     *applied = false;
-    for (const Entry *e = matcher_rules(d->matcher, node->op); e && !*applied; e = e->next)
-        if (entry_may_match(e, node)) TRY(try_rule(d, e->rule, node, applied));
+    TRY(shortlist_find(d->shortlists, d->matcher, &d->varying, node, &rules));
+    for (; *rules && !*applied; rules++) TRY(try_rule(d, *rules, node, applied));
     return TN_OK;
 }
 
 /* ---- a graph ------------------------------------------------------------------------------------------------- */
+
+static Shortlists *shortlists_new(const Allocator *a) {
+    Shortlists *s = mem_alloc(a, sizeof *s, alignof(Shortlists));
+    if (s) arena_init(&s->arena, a);
+    return s;
+}
+
+static void shortlists_free(const Allocator *a, Shortlists *s) {
+    if (s) arena_free(&s->arena);
+    mem_free(a, s, sizeof *s);
+}
 
 static Driver *driver_new(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
     const Allocator *a = &graph->model->ctx->allocator;
@@ -230,12 +250,17 @@ static void driver_free(Driver *d) {
     vec_free(a, &d->queued);
     vec_free(a, &d->made_by);
     vec_free(a, &d->dead);
+    vec_free(a, &d->varying);
+    shortlists_free(a, d->shortlists);
     arena_free(&d->arena);
     mem_free(a, d, sizeof *d);
 }
 
 static tn_status drive(Driver *d) {
-    for (Node *n = d->graph->first; n; n = n->next) TRY(enqueue(d, n));
+    for (Node *n = d->graph->first; n; n = n->next) {
+        TRY(varying_add(&d->varying, d->allocator, n));
+        TRY(enqueue(d, n));
+    }
     while (d->head < d->queue.len) {
         bool applied;
         Node *node = d->queue.data[d->head++];
@@ -254,7 +279,8 @@ static tn_status drive(Driver *d) {
 tn_status rewrite_graph(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
     Driver *d = driver_new(matcher, graph, hooks);
     if (!d) return TN_OUT_OF_MEMORY;
-    tn_status status = drive(d);
+    d->shortlists = shortlists_new(d->allocator);
+    tn_status status = d->shortlists ? drive(d) : TN_OUT_OF_MEMORY;
     driver_free(d);
     return status;
 }
@@ -264,7 +290,9 @@ tn_status rewrite_once(const Matcher *matcher, Node *root, bool *applied) {
     *applied = false;
     if (!d) return TN_OUT_OF_MEMORY;
     d->free_of_charge = true;
-    tn_status status = try_node(d, root, applied);
+    tn_status status = TN_OK;
+    for (const Entry *e = matcher_rules(matcher, root->op); e && status == TN_OK && !*applied; e = e->next)
+        status = try_rule(d, e->rule, root, applied);
     driver_free(d);
     return status;
 }

@@ -117,8 +117,8 @@ bool constant_is(const Tensor *t, const Expr *number) {
     if (!t || t->kind != TYPE_TENSOR || (!t->data && tensor_count(t) > 0) || tensor_count(t) == 0) return false;
     if (!is_integer(t->dtype) && !dtype_is_float(t->dtype)) return false;
     for (TensorRows r = tensor_rows(t); tensor_next_row(&r);)
-        for (int64_t k = 0; k < r.n; k += 256) {
-            int64_t n = min_i64(256, r.n - k);
+        for (int64_t k = 0, n; k < r.n; k += n) { /* mostly the first one decides */
+            n = min_i64(k ? 256 : 1, r.n - k);
             load_f64(chunk, t->dtype, t->data, r.offset + k * r.stride, r.stride, n);
             for (int64_t i = 0; i < n; i++)
                 if (!is_close(chunk[i], want, t->dtype) || (want == 0 && signbit(chunk[i]) != signbit(want)))

@@ -17,7 +17,10 @@ static const Shape *shape_at(const Expr *e, const Match *m, size_t i) {
 static tn_status fn_const(const Expr *e, Match *m, const Val *args, Val *out) {
     (void)args;
     bool all = true;
-    for (size_t i = 0; i < e->n; i++) all &= value_is_constant(value_at(e, m, i));
+    for (size_t i = 0; i < e->n && all; i++) {
+        const Value *v = value_at(e, m, i);
+        all = !value_varies(m->varies, m->n_varies, v) && value_is_constant(v);
+    }
     *out = val_bool(all);
     return TN_OK;
 }
@@ -686,6 +689,9 @@ const Function *function_find(Str name, size_t *n_args, bool *takes_values) {
     }
     return NULL;
 }
+
+bool function_is_const(const Function *f) { return f->call == fn_const; }
+bool function_is_splat(const Function *f) { return f->call == fn_splat; }
 
 void function_names(const char **names, size_t *n) {
     size_t k = 0;

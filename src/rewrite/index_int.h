@@ -5,11 +5,9 @@
 
 #include "rewrite/rewrite_int.h"
 
-enum { SIEVES = 4 }; /* operands of a root that are looked at before it is matched */
-
 typedef struct Entry {
     const Rule *rule;
-    uint64_t sieve[SIEVES];
+    uint64_t constant; /* bits of the rule's values that must be */
     struct Entry *next;
 } Entry;
 typedef struct Slot {
@@ -25,7 +23,43 @@ struct Matcher {
 
 /* Those whose root may be of that op, in the order in which they were given. */
 const Entry *matcher_rules(const Matcher *m, const OpSchema *op);
-/* False: certainly not. */
-bool entry_may_match(const Entry *e, const Node *root);
+
+/* ---- what is not constant (varying.c) ---------------------------------------------------------------------------- */
+
+/* By node id: 1 where it depends on an input of the graph, on chance or on control. Others may, as well. */
+typedef VEC(uint8_t) Varying;
+tn_status varying_add(Varying *x, const Allocator *a, const Node *node); /* what it reads is there already */
+/* A value has new readers: where they depended on what it replaced only, they are constant now. */
+tn_status varying_settle(Varying *x, const Allocator *a, const Value *value);
+
+/* ---- shortlists ------------------------------------------------------------------------------------------------- */
+
+/* The op of a node, those that make its first operands, and from OF_ABOVE on those that make theirs. 0: nothing, or nothing
+   makes it; VARIES is added where it is certain not to be constant. */
+enum {
+    AROUND = 4,
+    ABOVE = 3,
+    OF_OPERANDS = 1,
+    OF_ABOVE = OF_OPERANDS + AROUND,
+    ALL_AROUND = OF_ABOVE + AROUND * ABOVE
+};
+enum { VARIES = 1 };
+typedef struct Surroundings {
+    uintptr_t ops[ALL_AROUND];
+} Surroundings;
+
+/* What nodes with the same surroundings may be the root of, found once: then all that matching costs are the rules that
+   nearly fit, however many there are. Those that were found last are kept. */
+enum { SHORTLISTS = 256 };
+typedef struct Shortlist {
+    Surroundings key;
+    const Rule *const *rules; /* up to NULL, in the order in which they were given; NULL: there is no list here */
+} Shortlist;
+typedef struct Shortlists {
+    Arena arena;
+    Shortlist lists[SHORTLISTS];
+} Shortlists;
+tn_status shortlist_find(Shortlists *s, const Matcher *m, const Varying *varying, const Node *root,
+                         const Rule *const **rules);
 
 #endif

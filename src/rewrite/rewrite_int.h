@@ -157,7 +157,9 @@ typedef struct Match {
     Val vars[RULE_VARS];
     bool var_bound[RULE_VARS];
     const OpSchema *ops[RULE_OPS];
-    Arena *arena; /* of lists */
+    Arena *arena;          /* of lists */
+    const uint8_t *varies; /* by node id: whether it is certain not to be constant; NULL: nothing is known */
+    size_t n_varies;
 } Match;
 
 /* The order in which a rule is matched; found once. TN_INVALID_ARGUMENT when a part of the pattern hangs nowhere. */
@@ -170,6 +172,8 @@ size_t match_dying(const Match *m, Node **dying);
 /* expr.c. What an expression is worth; never an error but TN_OUT_OF_MEMORY. */
 tn_status expr_eval(const Expr *e, Match *m, Val *out);
 const Function *function_find(Str name, size_t *n_args, bool *takes_values);
+bool function_is_const(const Function *f); /* const(%a, ...): all that are there are */
+bool function_is_splat(const Function *f); /* splat(%a): unknown of what is not */
 void function_names(const char **names, size_t *n);
 /* A constant operand as a value: a number, or a list of at most LIST_MAX; V_UNKNOWN when it is neither. */
 tn_status val_of_constant(const Tensor *t, Arena *arena, Val *out);
@@ -211,6 +215,8 @@ Cost cost_of(Node *const *nodes, size_t n, const RewriteHooks *hooks);
 bool cost_lower(const Cost *a, const Cost *than);
 /* Whether it is a constant, or follows from constants alone and so will be folded. */
 bool value_is_constant(const Value *v);
+bool node_may_follow(const Node *node);                             /* from constants, if its operands do */
+bool value_varies(const uint8_t *varies, size_t n, const Value *v); /* varying.c: see Match */
 bool node_is_constant(const Node *node);
 
 #endif

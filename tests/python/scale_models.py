@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large ONNX models of four shapes, written without a library so that a million nodes take seconds: a chain, wide fan-outs,
-diamonds, stacks of transformer layers."""
+"""Large ONNX models of five shapes, written without a library so that a million nodes take seconds: a chain, wide fan-outs,
+diamonds, stacks of transformer layers and of convolutions."""
 from test_scale_slow import block, number, value_info, varint
 
 F32 = 1
@@ -83,4 +83,24 @@ def transformer(path, n):
     write(path, nodes, [value_info(b"x", (1, 4, 8))], [value_info(last, (1, 4, 8))], [*weight, two, scale])
 
 
-SHAPES = {"chain": chain, "fan_out": fan_out, "diamonds": diamonds, "transformer": transformer}
+def conv_net(path, n):
+    """Residual blocks of 8 nodes, on weights that all share."""
+    scales = [b"s0", b"s1", b"s2", b"s3"]
+    tensors = [tensor(b"w", (8, 8, 1, 1), bytes(256)), tensor(b"low", (), bytes(4)), tensor(b"high", (), b"\0\0\xc0\x40")]
+    tensors += [tensor(name, (8,), b"\0\0\x80\x3f" * 8) for name in scales]
+    nodes, last = [], b"x"
+
+    def add(op, *inputs):
+        name = b"n%d" % len(nodes)
+        nodes.append(node(op, inputs, [name]))
+        return name
+
+    def conv(x):
+        return add(b"BatchNormalization", add(b"Conv", x, b"w"), *scales)
+
+    for _ in range(n // 8):
+        last = add(b"Clip", add(b"Relu", add(b"Add", conv(add(b"Relu", conv(last))), last)), b"low", b"high")
+    write(path, nodes, [value_info(b"x", (1, 8, 4, 4))], [value_info(last, (1, 8, 4, 4))], tensors)
+
+
+SHAPES = {"chain": chain, "fan_out": fan_out, "diamonds": diamonds, "transformer": transformer, "conv_net": conv_net}
