@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breaks rewrite rules on purpose and sees to it that the proof, or the engine, refuses them.
 
-    tools/mutate_rules.py [--tenon build/tenon] [--instances N] [--again N] [--seed N] [--every K] [--rules FILE...] [NAME...]
+    tools/mutate_rules.py [--tenon build/tenon] [--instances N] [--again N] [--seed N] [--every K] [--rules FILE...]
+                          [--journal FILE] [--progress] [NAME...]
 
 Each rule of src/rules is changed in all the ways that are known here: operands swapped, exchanged and dropped, other ops,
 attributes changed, dropped and no longer asked for, numbers a little off, conditions dropped and loosened, functions of sizes
 asked of the wrong place. Rules so changed that still are proven are tried again with more instances, and then printed. Exit
 status 1 when more than 2 % are, those in tools/mutate_rules.txt aside, or when a rule could not be changed in 8 ways.
+
+A whole run takes long. With a journal it can be stopped at any time and goes on from there; take a new one for a new build.
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -17,6 +21,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -24,7 +30,7 @@ EQUIVALENT = ROOT / "tools" / "mutate_rules.txt"
 LEAST_WAYS = 8
 SPARE = 3  # ways more than that, since some change nothing
 MOST_SURVIVORS = 0.02
-AT_ONCE = 60  # rules of one process
+AT_ONCE = 12  # rules of one process
 
 TOKEN = re.compile(
     r"""(?P<blank>\s+|\#[^\n]*)|(?P<string>"(?:\\.|[^"\\])*")|(?P<value>%[A-Za-z_0-9.]+)|(?P<var>\$[A-Za-z_0-9]+)|
@@ -443,9 +449,32 @@ def rules_in(path):
 # ---- what the engine says ----
 
 
+class Journal:
+    """What the engine said so far, by text: a file of lines, from which a run that was stopped goes on."""
+
+    def __init__(self, path):
+        self.answers, self.lock, self.file = {}, threading.Lock(), None
+        if path:
+            self.file = open(path, "a+", encoding="utf-8")
+            self.file.seek(0)
+            for line in self.file:
+                if line.endswith("\n"):  # else the run was stopped while it was written
+                    self.answers.update([json.loads(line)])
+
+    def get(self, key):
+        return self.answers.get(key)
+
+    def put(self, key, answer):
+        with self.lock:
+            self.answers[key] = answer
+            if self.file:
+                self.file.write(json.dumps([key, answer]) + "\n")
+                self.file.flush()
+
+
 def ask(args, mutants, path, instances):
     """Runs the proofs of all mutants at once; what is no rule is taken out by its line, one after the other."""
-    left = list(mutants)
+    left, answers = list(mutants), {}
     while left:
         lines, at = [], 1
         for m in left:
@@ -456,33 +485,38 @@ def ask(args, mutants, path, instances):
                    str(args.seed)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True)
         if done.stdout.strip():
-            return {p["name"]: p for p in json.loads(done.stdout)}
+            return answers | {p["name"]: [p["outcome"], p["why"], p["exact"]] for p in json.loads(done.stdout)}
         place = re.search(r"line (\d+)", done.stderr)
         if done.returncode != 1 or not place:
-            sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr}")
+            raise RuntimeError(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr}")
         wrong = max((m for m in left if m.line <= int(place.group(1))), key=lambda m: m.line)
-        wrong.outcome, wrong.why = "refused", done.stderr.strip().splitlines()[0]
+        answers[wrong.name] = ["refused", done.stderr.strip().splitlines()[0], False]
         left.remove(wrong)
-    return {}
+    return answers
 
 
 def judge(args, mutants, instances):
     """In processes that take some of them each."""
-    each = max(1, min(AT_ONCE, len(mutants) // (4 * args.jobs)))
-    parts = [mutants[k : k + each] for k in range(0, len(mutants), each)]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
-        for part, answers in zip(parts, pool.map(lambda k: ask(args, parts[k], pathlib.Path(folder) / f"{k}.rules", instances), range(len(parts)))):
-            for m in part:
-                if m.name in answers:
-                    m.outcome, m.why, m.exact = (answers[m.name][key] for key in ("outcome", "why", "exact"))
+
+    def key(m):
+        return hashlib.sha256(f"{instances} {args.seed}\n{m.text}".encode()).hexdigest()
+
+    new = [m for m in mutants if args.journal.get(key(m)) is None]
+    for part in (new[k : k + AT_ONCE] for k in range(0, len(new), AT_ONCE)):
+        with tempfile.TemporaryDirectory() as folder:
+            answers = ask(args, part, pathlib.Path(folder) / "broken.rules", instances)
+        for m in part:
+            args.journal.put(key(m), answers[m.name])
+    for m in mutants:
+        m.outcome, m.why, m.exact = args.journal.get(key(m))
 
 
-def judge_all(args, rules, mutants, known):
-    """Sets outcome to "inexact" where a rule of level 1 no longer keeps every bit, to "refuted" where that holds of what the
-    change lets in, and to "same" where that does not exist: there are no instances of it, so nothing was changed."""
-    originals = [Mutant(r, "", r.text, None, 0) for r in rules]
-    judge(args, originals, args.instances)
-    exact = {m.rule for m in originals if m.outcome == "holds" and m.exact}
+def judge_all(args, rule, mutants, known):
+    """All changes of one rule. Sets outcome to "inexact" where a rule of level 1 no longer keeps every bit, to "refuted" where that
+    holds of what the change lets in, and to "same" where that does not exist: there are no instances of it, so nothing was changed."""
+    original = Mutant(rule, "", rule.text, None, 0)
+    judge(args, [original], args.instances)
+    exact = original.outcome == "holds" and original.exact
     judge(args, mutants, args.instances)
     let_in = {m: Mutant.__new__(Mutant) for m in mutants if m.outcome == "holds" and m.rest}
     for m, rest in let_in.items():
@@ -495,8 +529,20 @@ def judge_all(args, rules, mutants, known):
             m.outcome = "same"
     judge(args, [m for m in mutants if m.outcome == "holds" and (m.rule, m.what) not in known], args.again)
     for m in mutants:
-        if m.outcome == "holds" and m.level <= 1 and m.rule in exact and not m.exact:
+        if m.outcome == "holds" and m.level <= 1 and exact and not m.exact:
             m.outcome = "inexact"
+
+
+def tell(args, rule, mutants, known, started):
+    """What became of one rule's changes, in one piece."""
+    lines = [f"{m.outcome:8} {m.rule}: {m.what}: {m.why}" for m in mutants] if args.verbose else []
+    for m in mutants:
+        if m.outcome == "holds" and (m.rule, m.what) not in known:
+            lines += [f"survives: {m.rule} | {m.what}"] + ([m.text] if args.verbose else [])
+    if args.progress:
+        lines.append(f"{rule.name}: {len(mutants)} changes, {sum(m.outcome == 'holds' for m in mutants)} hold, {time.time() - started:.0f} s")
+    if lines:
+        print("\n".join(lines), flush=True)
 
 
 def equivalent():
@@ -523,15 +569,27 @@ def main():
     parser.add_argument("--rules", nargs="*", default=files)
     parser.add_argument("--verbose", action="store_true", help="say what became of each")
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--journal", type=Journal, default=Journal(None), metavar="FILE", help="where answers are kept, and taken from")
+    parser.add_argument("--progress", action="store_true", help="a line for each rule that is done")
     args = parser.parse_args()
     rules = [r for path in args.rules for r in rules_in(path) if not args.names or r.name in args.names]
-    known, failed, mutants = equivalent(), False, []
+    known, failed = equivalent(), False
     if not rules:
         sys.exit("there are no such rules")
-    for rule in rules:
-        mutants += mutants_of(rule)
-    mutants = mutants[:: args.every]
-    judge_all(args, rules, mutants, known)
+    mutants = [m for rule in rules for m in mutants_of(rule)][:: args.every]
+
+    def do(rule):
+        started, own = time.time(), [m for m in mutants if m.rule == rule.name]
+        judge_all(args, rule, own, known)
+        tell(args, rule, own, known, started)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        try:
+            for task in [pool.submit(do, rule) for rule in rules]:
+                task.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     all_of_them, mutants = mutants, [m for m in mutants if m.outcome != "same"]
     for rule in rules if args.every == 1 else ():
         ways = sum(m.rule == rule.name for m in mutants)
@@ -539,14 +597,7 @@ def main():
             print(f"{rule.name}: only {ways} ways to change it")
             failed = True
     survivors = [m for m in mutants if m.outcome == "holds"]
-    if args.verbose:
-        for m in mutants:
-            print(f"{m.outcome:8} {m.rule}: {m.what}: {m.why}")
     new = [m for m in survivors if (m.rule, m.what) not in known]
-    for m in new:
-        print(f"survives: {m.rule} | {m.what}")
-        if args.verbose:
-            print(m.text)
     counted = len(mutants) - len(survivors) + len(new)
     share = len(new) / counted if counted else 0
     by = {o: sum(m.outcome == o for m in mutants) for o in ("refuted", "inexact", "refused", "unknown", "holds")}
