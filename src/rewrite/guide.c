@@ -218,9 +218,11 @@ static tn_dtype some_dtype(Sampler *s, TypeSet types) {
     if (!real && whole && types & TS(TN_F8E4M3FN) && dice_chance(&s->dice, 15)) return TN_F8E4M3FN;
     if (real && (!whole || dice_chance(&s->dice, 70))) return real;
     if (whole) return whole;
+    tn_dtype fit[TN_DTYPE_END];
+    int64_t n = 0;
     for (int t = 1; t < TN_DTYPE_END; t++)
-        if (types & TS(t)) return (tn_dtype)t;
-    return TN_UNDEFINED;
+        if (types & TS(t)) fit[n++] = (tn_dtype)t;
+    return n ? fit[dice_int(&s->dice, 0, n - 1)] : TN_UNDEFINED;
 }
 
 tn_dtype guide_dtype(Sampler *s, int value) {
@@ -272,10 +274,21 @@ static bool narrow_node(Sampler *s, const RuleNode *node, const OpSchema *op) {
     return changed;
 }
 
+/* rank(%a) == rank(%b) */
+static bool narrow_equals(Sampler *s, const Expr *e) {
+    if (e->kind != EXPR_BINARY || e->op != '=' || !is_call(e->args[0], "rank") || !is_call(e->args[1], "rank"))
+        return false;
+    if (!asks_value(e->args[0], 0) || !asks_value(e->args[1], 0)) return false;
+    uint32_t *a = &s->wants[e->args[0]->args[0]->var].ranks, *b = &s->wants[e->args[1]->args[0]->var].ranks;
+    bool first = narrow(a, *b);
+    return narrow(b, *a) || first;
+}
+
 static void find_ranks(Sampler *s) {
     bool changed = true;
     for (int turn = 0; changed && turn < 16; turn++) {
         changed = false;
+        for (size_t i = 0; i < s->n_hints; i++) changed |= narrow_equals(s, s->hints[i]);
         for (size_t k = 0; k < s->rule->n_match; k++) changed |= narrow_node(s, &s->rule->match[k], s->ops[k]);
     }
 }
@@ -373,7 +386,9 @@ static void solve_property(Hole *h, const Expr *e, const Val *want) {
         h->found = true;
     }
     if (is_call(e, "dtype") && want->kind == V_STRING) {
-        slot->dtype = dtype_from_name(want->s.s, want->s.n);
+        tn_dtype dtype = dtype_from_name(want->s.s, want->s.n);
+        int c = class_of(h->s, h->value);
+        if (!h->s->class_dtype[c] && h->s->class_types[c] & TS(dtype)) h->s->class_dtype[c] = dtype;
         h->found = true;
     }
 }
@@ -481,6 +496,7 @@ static void solve(Hole *h, const Expr *e, const Val *want) {
 static void aim_at_member(Hole *h, const Expr *e) {
     const Expr *list = e->args[1];
     Val want;
+    if (is_call(e->args[0], "dtype")) return; /* `want_dtype` has seen to it, and some types are better */
     if (list->kind == EXPR_LIST && list->n) {
         if (evaluate(h->s, list->args[dice_int(&h->s->dice, 0, (int64_t)list->n - 1)], &want) == TN_OK)
             solve(h, e->args[0], &want);
@@ -491,10 +507,21 @@ static void aim_at_member(Hole *h, const Expr *e) {
     solve(h, e->args[0], &want);
 }
 
+/* Sizes that are usual in this instance hang together with others more often. */
+static bool aim_at_usual_size(Hole *h, const Expr *e, const Expr *open, const Val *bound) {
+    Val usual = of_int(some_size(h->s));
+    bool left = open == e->args[0], less = e->op == '<' || e->op == 'l', equal = e->op == 'l' || e->op == 'g';
+    bool beyond = less == left ? usual.i < bound->i : usual.i > bound->i;
+    if (!is_call(open, "dim") || bound->kind != V_INT || !(beyond || (equal && usual.i == bound->i))) return false;
+    solve(h, open, &usual);
+    return true;
+}
+
 static void aim_at_bound(Hole *h, const Expr *e) {
     bool left = mentions(h, e->args[0]);
     Val bound;
     if (evaluate(h->s, e->args[left ? 1 : 0], &bound) != TN_OK || !is_number(&bound)) return;
+    if (dice_chance(&h->s->dice, 75) && aim_at_usual_size(h, e, e->args[left ? 0 : 1], &bound)) return;
     bool below = (e->op == '<' || e->op == 'l') == left;
     int64_t step = dice_int(&h->s->dice, e->op == '<' || e->op == '>' ? 1 : 0, 2), next;
     if (below) step = -step;
@@ -598,6 +625,17 @@ bool guide_fill(Sampler *s, int var, int value, Slot *slot) {
             slot->fill = (Fill){.kind = FILL_RANGE, .low = number + (e->op == '>'), .high = number + 3};
         else continue;
         return slot->filled = true;
+    }
+    return false;
+}
+
+bool guide_awaits(const Sampler *s, int value) {
+    Hole h = {.var = -1, .value = value};
+    for (size_t i = 0; i < s->n_hints; i++) {
+        const Expr *e = s->hints[i];
+        if (e->kind != EXPR_BINARY || e->op != '=' || !mentions(&h, e)) continue;
+        const Expr *other = e->args[mentions(&h, e->args[0])];
+        if (!mentions(&h, other) && !guide_ready(s, other)) return true;
     }
     return false;
 }

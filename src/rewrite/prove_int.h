@@ -230,6 +230,8 @@ tn_dtype guide_dtype(Sampler *s, int value); /* of a value of the left side */
 bool guide_ready(const Sampler *s, const Expr *e);
 /* What conditions say of a value that is about to be made. */
 bool guide_slot(Sampler *s, int value, Slot *slot);
+/* Whether a condition equates something of it with what is not there yet. */
+bool guide_awaits(const Sampler *s, int value);
 /* A value for a $variable that is not bound: from the conditions. */
 bool guide_var(Sampler *s, int var, Val *out);
 /* What numbers of a value, or of what a variable stands for, are to be; their places decide how many. */

@@ -100,8 +100,8 @@ static void value_slot(Ask *a, Slot *slot) {
         if (s->value_of[v] == UNBORN) bind_value(s, v, ABSENT);
         return;
     }
-    slot->dtype = guide_dtype(s, v);
     guide_slot(s, v, slot);
+    slot->dtype = guide_dtype(s, v);
     for (int i = 0; i < a->n_in; i++) /* the same value twice: the first is drawn */
         if (a->in[i].operand && a->in[i].operand->kind == OPERAND_VALUE && a->in[i].operand->value == v)
             slot->state = SLOT_ABSENT;
@@ -621,13 +621,28 @@ static bool is_ready(const Sampler *s, const RuleNode *node) {
     return true;
 }
 
+/* Whether contents that are drawn for it decide a size that others are going to decide. */
+static bool should_wait(const Sampler *s, size_t k) {
+    const RuleNode *node = &s->rule->match[k];
+    return s->ops[k]->content_inputs && node->results[0] >= 0 && guide_awaits(s, node->results[0]);
+}
+
 /* Any of the nodes whose operands are there. */
 static int next_node(Sampler *s) {
     int ready[RULE_NODES];
-    int64_t n = 0;
+    int64_t n = 0, n_waiting = 0;
+    bool hasty = dice_chance(&s->dice, 15);
     for (size_t k = 0; k < s->rule->n_match; k++)
         if (!s->done[k] && is_ready(s, &s->rule->match[k])) ready[n++] = (int)k;
-    return n ? ready[dice_int(&s->dice, 0, n - 1)] : -1;
+    for (int64_t i = 0; i < n; i++) { /* those that should wait behind the others */
+        if (hasty || !should_wait(s, (size_t)ready[i])) continue;
+        int k = ready[i];
+        ready[i--] = ready[--n];
+        ready[n] = k;
+        n_waiting++;
+    }
+    int64_t choice = n ? n : n_waiting;
+    return choice ? ready[dice_int(&s->dice, 0, choice - 1)] : -1;
 }
 
 static bool wants_one_use(const Sampler *s, int value) {

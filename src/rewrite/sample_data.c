@@ -485,7 +485,8 @@ static bool ends_with(const char *name, const char *end) {
 static bool (*part_of(const Ask *a, int i))(Ask *a, int i) {
     const char *name = a->in[i].spec ? a->in[i].spec->name : "";
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (strcmp(rows[k].operand, name) == 0 && (!rows[k].op || strcmp(rows[k].op, a->op->name) == 0))
+        if (rows[k].operand[0] == name[0] && strcmp(rows[k].operand, name) == 0 &&
+            (!rows[k].op || strcmp(rows[k].op, a->op->name) == 0))
             return rows[k].draw;
     if (ends_with(name, "_scale")) return data_scale;
     return ends_with(name, "zero_point") ? data_zero_point : NULL;

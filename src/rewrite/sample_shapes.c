@@ -728,7 +728,7 @@ static const ShapeRow rows[] = {
 
 static const ShapeRow *row_of(const OpSchema *op) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].op, op->name) == 0) return &rows[i];
+        if (rows[i].op[0] == op->name[0] && strcmp(rows[i].op, op->name) == 0) return &rows[i];
     return NULL;
 }
 
