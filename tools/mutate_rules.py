@@ -381,7 +381,8 @@ def drop_conditions(rule):
         source = rule.source(part)
         if re.fullmatch(r"(const|one_use|is_permutation|is_moderate)\([^()]*\)", source):
             continue
-        rest = rule.replaced((rule.span(part), f"not ({source})"))
+        negated = re.fullmatch(r"not \(([^()]*(?:\([^()]*\)[^()]*)*)\)", source)
+        rest = rule.replaced((rule.span(part), negated.group(1) if negated else f"not ({source})"))
         if len(parts) == 1:
             start = rule.tokens[rule.where[0] - 1].at
             yield f"drop {source}", rule.replaced(((start, rule.span(part)[1]), "")), rest

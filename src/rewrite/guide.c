@@ -231,6 +231,10 @@ tn_dtype guide_dtype(Sampler *s, int value) {
     return s->class_dtype[c];
 }
 
+bool guide_knows_dtype(Sampler *s, int value) {
+    return s->class_dtype[class_of(s, value)] || s->wants[value].types != ~(TypeSet)0;
+}
+
 /* ---- ranks --------------------------------------------------------------------------------------------------- */
 
 static uint32_t up_to(uint32_t mask) {

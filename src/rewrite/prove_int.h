@@ -225,8 +225,9 @@ bool ask_contents(Ask *a, int i); /* of a free one, sizes included where they ar
 tn_status leaf_data(Sampler *s, const Slot *slot, Tensor *out);
 
 /* guide.c */
-void guide_begin(Sampler *s);                /* element types, ranks and the like, once ops are chosen */
-tn_dtype guide_dtype(Sampler *s, int value); /* of a value of the left side */
+void guide_begin(Sampler *s);                  /* element types, ranks and the like, once ops are chosen */
+tn_dtype guide_dtype(Sampler *s, int value);   /* of a value of the left side */
+bool guide_knows_dtype(Sampler *s, int value); /* conditions, or others of its kind, say it */
 bool guide_ready(const Sampler *s, const Expr *e);
 /* What conditions say of a value that is about to be made. */
 bool guide_slot(Sampler *s, int value, Slot *slot);

@@ -176,6 +176,15 @@ static bool draw_to(Ask *a, const char *name) {
     return dtype && set_int(a, name, dtype);
 }
 
+/* That of the zero point, or what conditions ask for. */
+static bool draw_output_dtype(Ask *a, const char *name) {
+    int v = a->rule->results[0];
+    if (slot_there(a, 2)) return dice_chance(&a->s->dice, 50) || set_int(a, name, a->in[2].dtype);
+    if (v < 0 || !(guide_knows_dtype(a->s, v) || dice_chance(&a->s->dice, 20))) return true;
+    tn_dtype dtype = guide_dtype(a->s, v);
+    return dtype && set_int(a, name, dtype);
+}
+
 static bool draw_parts(Ask *a, const char *name) { return slot_there(a, 1) || set_int(a, name, a->n_out); }
 
 static bool draw_bound(Ask *a, const char *name) {
@@ -228,6 +237,7 @@ static const AttrRow rows[] = {
     {"HardSigmoid", "alpha", "0.2|0.1666666667|0.5", NULL},
     {"HardSigmoid", "beta", "0.5|0|0.25", NULL},
     {"Pad", "mode", "constant|constant|reflect|edge|wrap", NULL},
+    {"QuantizeLinear", "output_dtype", NULL, draw_output_dtype},
     {"Reshape", "allowzero", "0|1", NULL},
     {"Resize", "keep_aspect_ratio_policy", "stretch|not_larger|not_smaller", NULL},
     {"Resize", "mode", "nearest|linear|cubic", NULL},

@@ -558,9 +558,46 @@ static bool shapes_reshape(Ask *a) {
     return true;
 }
 
+static bool set_number(Ask *a, const char *name, int64_t number) {
+    tn_status status = ask_set(a, &(Attr){.name = str_of(name), .kind = ATTR_INT, .i = number});
+    if (status != TN_OK) a->s->failed = status;
+    return status == TN_OK;
+}
+
+/* The axis of a scale that is there, which has fewer numbers along it; -1: there is none, or two. */
+static int axis_of_blocks(const Slot *x, const Slot *scale) {
+    int axis = -1, n = 0;
+    for (int k = 0; k < x->rank; k++)
+        if (scale->dims[k] != x->dims[k]) axis = k, n++;
+    return n == 1 ? axis : -1;
+}
+
+/* Now and then a scale for each block of the axis. Of a scale that is there several lengths of blocks make as many. */
+static bool shapes_blocks(Ask *a) {
+    const Slot *x = &a->in[0], *scale = &a->in[1];
+    int64_t axis, parts, dims[TN_MAX_RANK];
+    if (!ask_is_open(a, "block_size") || x->rank < 1 || !slot_there(a, 1)) return false;
+    bool known = slot_shaped(scale);
+    if (known ? scale->rank != x->rank : scale->rank >= 0 || !dice_chance(&a->s->dice, 25)) return false;
+    int only = known ? axis_of_blocks(x, scale) : -1;
+    if (only >= 0 && ask_is_open(a, "axis") && !set_number(a, "axis", only)) return false;
+    if (!draw_axis(a, x->rank, &axis) || x->dims[axis] < 1) return false;
+    parts = known ? scale->dims[axis] : dice_int(&a->s->dice, 1, x->dims[axis]);
+    if (parts < 1) return false;
+    int64_t least = (x->dims[axis] + parts - 1) / parts,
+            most = parts > 1 ? (x->dims[axis] + parts - 2) / (parts - 1) - 1 : x->dims[axis] + 2;
+    int64_t block = dice_int(&a->s->dice, least, max_i64(least, most));
+    memcpy(dims, x->dims, sizeof dims);
+    dims[axis] = (x->dims[axis] + block - 1) / block;
+    for (int i = 1; i < a->n_in; i++)
+        if (slot_open(a, i) && !slot_shaped(&a->in[i])) slot_set(&a->in[i], x->rank, dims);
+    return set_number(a, "block_size", block);
+}
+
 /* The scale is one number, or one for each slice of the axis. */
 static bool shapes_quantise(Ask *a) {
     if (!any_shape(a, 0)) return false;
+    if (shapes_blocks(a)) return true;
     const Slot *x = &a->in[0];
     int64_t axis = 0;
     bool sliced = x->rank > 0 && dice_chance(&a->s->dice, 40);
