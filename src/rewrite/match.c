@@ -340,6 +340,21 @@ static bool may_be_equals(const Matching *x, const Step *s) {
            x->m->rule->value_node[o->value] >= 0 && !x->m->bound[o->value];
 }
 
+/* Products that are to be one, say, are alike: they read one value in one place. Where all matches are wanted, each set of such
+   nodes is one of them, whatever their order. */
+static bool is_out_of_order(const Matching *x, const Step *s, const Node *user) {
+    const Rule *r = x->m->rule;
+    const RuleNode *node = &r->match[s->node];
+    for (size_t k = 0; x->m->each && r->level >= RULE_VARIES && k < r->n_match; k++) {
+        const RuleNode *other = &r->match[k];
+        bool alike = (int)k != s->node && x->m->nodes[k] && other->ops[0] == node->ops[0] &&
+                     (size_t)s->operand < other->n_operands && other->operands[s->operand].kind == OPERAND_VALUE &&
+                     other->operands[s->operand].value == node->operands[s->operand].value;
+        if (alike && ((int)k > s->node) != (x->m->nodes[k]->id > user->id)) return true;
+    }
+    return false;
+}
+
 /* Readers of a value that everybody reads are not all tried. */
 enum { MAX_USERS = 64 };
 
@@ -352,7 +367,7 @@ static tn_status try_users(Matching *x, size_t step, const Step *s, bool *ok) {
     for (const Use *u = x->m->values[o->value]->uses; u && n < MAX_USERS; u = u->next) {
         bool taken = false;
         for (size_t k = 0; k < x->m->rule->n_match; k++) taken |= x->m->nodes[k] == u->user;
-        if (!taken && u->user->graph == x->graph) users[n++] = u->user;
+        if (!taken && u->user->graph == x->graph && !is_out_of_order(x, s, u->user)) users[n++] = u->user;
     }
     for (size_t i = n; i-- > 0 && !*ok;) { /* use lists run backwards: the first reader first */
         undo(x, mark);

@@ -21,8 +21,8 @@ const char *rules_name(const RuleSet *set);
 const char *rule_name(const Rule *rule);    /* lives as long as its set */
 const char *rule_summary(const Rule *rule); /* the comment behind its name; "" */
 int rule_level(const Rule *rule);           /* of optimisation, from which on it is used */
-/* The level of those that take ops apart for targets without a kernel: no part of optimising. */
-enum { RULE_LOWERS = 4 };
+/* The levels of variants for saturation, and of those that take ops apart for targets without a kernel: no part of optimising. */
+enum { RULE_VARIES = 3, RULE_LOWERS = 4 };
 size_t rule_line(const Rule *rule);
 Str rule_text(const Rule *rule);                           /* as written */
 bool rule_begins_at(const Rule *rule, const OpSchema *op); /* whether its root may be a node of that op */
