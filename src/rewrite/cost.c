@@ -46,6 +46,13 @@ static bool is_part(const OpSchema *op) {
     return is_one_of(op, names, sizeof names / sizeof *names);
 }
 
+/* Parts of a convolution's channels, which lie side by side: what reads some of them is slower, or gets them copied. */
+static bool cuts_channels(const Node *node) {
+    const Value *v = node_operand(node, 0);
+    bool conv = v && v->def && !v->def->op->domain && strcmp(v->def->op->name, "Conv") == 0;
+    return conv && strcmp(node->op->name, "Split") == 0 && attr_int(node, "axis") == 1;
+}
+
 /* Against an addition. Those that few kernels are made for are dear, too. */
 static double work_of(const OpSchema *op) {
     static const struct {
@@ -67,7 +74,7 @@ static bool is_read_before(const Node *node, uint32_t i) {
 double node_cost_plain(void *user, const Node *node, const Shape *in, const Shape *out) {
     (void)user;
     if (is_view(node->op) || node->op->kind == OP_HOST) return VIEW;
-    if (is_part(node->op)) return PART;
+    if (is_part(node->op) && !cuts_channels(node)) return PART;
     bool moves = node->op->kind == OP_DEFORMABLE;
     double bytes = 0;
     for (uint32_t i = 0; i < node->n_results; i++) bytes += (moves ? 2 : 1) * bytes_of(node->results[i], &out[i]);
