@@ -83,9 +83,9 @@ INLINE double reduce_block(RowsKind kind, const float *x, int64_t n) {
     if (i < n) b = fold_rest(kind, b, x + i, n - i);
     if (kind != ROWS_MAX && kind != ROWS_MIN) return (double)sum_lanes((a + b) + (c + d));
     vf all = fold(kind, fold(kind, a, b), fold(kind, c, d));
-    double result = (double)all[0];
-    for (int k = 1; k < VF; k++) result = join(kind, result, (double)all[k]);
-    return result;
+    float nan = sum_lanes(vf_select(all != all, all, (vf){0}));
+    float top = kind == ROWS_MAX ? top_lane(all) : -top_lane(-all);
+    return (double)(nan != nan ? nan : top);
 }
 
 #define REDUCE(name, kind)                                                                 \
