@@ -15,14 +15,13 @@ typedef struct Block {
 struct Shelf {
     const Allocator *allocator;
     pthread_mutex_t lock;
-    VEC(Block) blocks; /* those given back, the last one last */
-    size_t kept, lent; /* bytes: of those, and of what is with others */
-    size_t most;       /* that were lent at a time */
-    size_t loans;      /* how many */
+    VEC(Block) blocks, loans; /* those given back, the last one last; what is with others */
+    size_t kept, lent;        /* bytes of them */
+    size_t most;              /* that were lent at a time */
     bool closed;
 };
 
-/* Sizes in steps of an eighth or less, so that results that grow by a little find what the last one had. */
+/* Sizes in steps of an eighth or less, so that results that grow by a little stay where they were. */
 static size_t rounded(size_t size) {
     size_t step = 4096;
     while (step < size / 16) step *= 2;
@@ -38,11 +37,16 @@ tn_status shelf_new(const Allocator *a, Shelf **out) {
     return TN_OK;
 }
 
-static void drop_block(Shelf *shelf, size_t i) {
+static Block take_out(Shelf *shelf, size_t i) {
     Block b = shelf->blocks.data[i];
     shelf->blocks.len--;
     memmove(shelf->blocks.data + i, shelf->blocks.data + i + 1, (shelf->blocks.len - i) * sizeof b);
     shelf->kept -= b.size;
+    return b;
+}
+
+static void drop_block(Shelf *shelf, size_t i) {
+    Block b = take_out(shelf, i);
     mem_free(shelf->allocator, b.data, b.size);
 }
 
@@ -53,30 +57,37 @@ static void tidy(Shelf *shelf) {
 
 static void free_shelf(Shelf *shelf) {
     vec_free(shelf->allocator, &shelf->blocks);
+    vec_free(shelf->allocator, &shelf->loans);
     pthread_mutex_destroy(&shelf->lock);
     mem_free(shelf->allocator, shelf, sizeof *shelf);
 }
 
-/* The last use of a block of this size, or NULL. */
-static void *find_block(Shelf *shelf, size_t size) {
+/* The smallest that is large enough, but not twice as large; of those the last that was in use. No data: there is none. */
+static Block find_block(Shelf *shelf, size_t size) {
+    size_t best = shelf->blocks.len, least = 2 * size;
     for (size_t i = shelf->blocks.len; i-- > 0;) {
-        Block b = shelf->blocks.data[i];
-        if (b.size != size) continue;
-        shelf->blocks.len--;
-        memmove(shelf->blocks.data + i, shelf->blocks.data + i + 1, (shelf->blocks.len - i) * sizeof b);
-        shelf->kept -= size;
-        return b.data;
+        size_t have = shelf->blocks.data[i].size;
+        if (have < size || have >= least) continue;
+        best = i;
+        least = have;
     }
-    return NULL;
+    return best < shelf->blocks.len ? take_out(shelf, best) : (Block){0};
 }
 
-/* Buffers call it with the size that was asked for. */
+static Block end_loan(Shelf *shelf, const void *data) {
+    size_t i = shelf->loans.len - 1; /* it is one of them */
+    while (shelf->loans.data[i].data != data) i--;
+    Block b = shelf->loans.data[i];
+    shelf->loans.data[i] = shelf->loans.data[--shelf->loans.len];
+    shelf->lent -= b.size;
+    return b;
+}
+
 static void give_back(void *user, void *data, size_t size) {
     Shelf *shelf = user;
-    Block b = {data, rounded(size)};
+    (void)size; /* that was asked for */
     pthread_mutex_lock(&shelf->lock);
-    shelf->lent -= b.size;
-    shelf->loans--;
+    Block b = end_loan(shelf, data);
 #ifdef HAS_ASAN
     bool keeps = false; /* so that it is seen when results are used that were released */
 #else
@@ -84,24 +95,30 @@ static void give_back(void *user, void *data, size_t size) {
 #endif
     if (keeps) shelf->kept += b.size;
     tidy(shelf);
-    bool last = shelf->closed && shelf->loans == 0;
+    bool last = shelf->closed && shelf->loans.len == 0;
     pthread_mutex_unlock(&shelf->lock);
-    if (!keeps) mem_free(shelf->allocator, data, b.size);
+    if (!keeps) mem_free(shelf->allocator, b.data, b.size);
     if (last) free_shelf(shelf);
+}
+
+static void *lend(Shelf *shelf, size_t size) {
+    if (vec_push(shelf->allocator, &shelf->loans, (Block){0}) != TN_OK) return NULL;
+    Block b = find_block(shelf, size);
+    if (!b.data) { /* what has no use any more makes room first */
+        shelf->most = shelf->most > shelf->lent + size ? shelf->most : shelf->lent + size;
+        while (shelf->blocks.len > 0 && shelf->kept + shelf->lent + size > shelf->most) drop_block(shelf, 0);
+        b = (Block){mem_alloc(shelf->allocator, size, ALIGN), size};
+    }
+    if (b.data) {
+        shelf->loans.data[shelf->loans.len - 1] = b;
+        shelf->lent += b.size;
+    } else shelf->loans.len--;
+    return b.data;
 }
 
 static void *take_block(Shelf *shelf, size_t size) {
     pthread_mutex_lock(&shelf->lock);
-    void *data = find_block(shelf, size);
-    if (!data) { /* what has no use any more makes room first */
-        shelf->most = shelf->most > shelf->lent + size ? shelf->most : shelf->lent + size;
-        while (shelf->blocks.len > 0 && shelf->kept + shelf->lent + size > shelf->most) drop_block(shelf, 0);
-        data = mem_alloc(shelf->allocator, size, ALIGN);
-    }
-    if (data) {
-        shelf->lent += size;
-        shelf->loans++;
-    }
+    void *data = lend(shelf, size);
     pthread_mutex_unlock(&shelf->lock);
     return data;
 }
@@ -120,7 +137,7 @@ void shelf_close(Shelf *shelf) {
     pthread_mutex_lock(&shelf->lock);
     shelf->closed = true;
     tidy(shelf);
-    bool last = shelf->loans == 0;
+    bool last = shelf->loans.len == 0;
     pthread_mutex_unlock(&shelf->lock);
     if (last) free_shelf(shelf);
 }

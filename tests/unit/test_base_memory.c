@@ -239,6 +239,15 @@ static void test_shelf(void **state) {
 #endif
     assert_true(heap.calls > calls);
     buffer_unref(c);
+    c = taken(&heap, shelf, 60000); /* less than half of what is there is idle */
+#ifndef HAS_ASAN
+    assert_ptr_equal(c->data, where);
+#endif
+    buffer_unref(c);
+    calls = heap.calls;
+    c = taken(&heap, shelf, 40000);
+    assert_true(heap.calls > calls + 1); /* a block of its own */
+    buffer_unref(c);
     buffer_unref(b);
     assert_true(heap.living < 350000);
     b = taken(&heap, shelf, 1000000);
