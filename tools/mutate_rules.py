@@ -565,7 +565,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1, help="only every K-th change")
     parser.add_argument("--jobs", type=int, default=2)
-    # Those that take ops apart are held against the ops' oracles, by tests/python/test_lowering.py.
+    # Those that take ops apart are held against the ops' oracles, by tests/python/test_lowering.py, and looked at on request.
     files = sorted(path for path in (ROOT / "src" / "rules").glob("*.rules") if path.name != "lower.rules")
     parser.add_argument("--rules", nargs="*", default=files)
     parser.add_argument("--verbose", action="store_true", help="say what became of each")
