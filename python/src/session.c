@@ -206,6 +206,18 @@ static PyObject *session_reset_state(PyObject *self, PyObject *unused) {
     return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
 }
 
+static PyObject *session_set_shape_mode(PyObject *self, PyObject *args) {
+    static const char *const modes[] = {"free", "traced", "fixed"};
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, modes[i]) != 0) continue;
+        tn_status status = tn_session_set_shape_mode(session_of(self), (tn_shape_mode)i);
+        return status == TN_OK ? Py_NewRef(Py_None) : py_raise_status(status);
+    }
+    return PyErr_Format(PyExc_ValueError, "a shape mode is \"free\", \"traced\" or \"fixed\", not \"%s\"", name);
+}
+
 static PyObject *session_update_tuning(PyObject *self, PyObject *args) {
     const char *path = NULL;
     if (!PyArg_ParseTuple(args, "|z", &path)) return NULL;
@@ -228,14 +240,14 @@ static PyObject *session_info(PyObject *self, PyObject *unused) {
     tn_status status = tn_session_get_info(session_of(self), &i);
     if (status != TN_OK) return py_raise_status(status);
     return Py_BuildValue(
-        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:s,s:n,s:n,s:n}", "n_instructions",
+        "{s:n,s:n,s:O,s:d,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:s,s:n,s:n,s:n,s:n}", "n_instructions",
         (Py_ssize_t)i.n_instructions, "n_segments", (Py_ssize_t)i.n_segments, "planned", i.planned ? Py_True : Py_False,
         "flops", i.flops, "weight_bytes", (unsigned long long)i.weight_bytes, "arena_bytes",
         (unsigned long long)i.arena_bytes, "bound_bytes", (unsigned long long)i.bound_bytes, "plain_bytes",
         (unsigned long long)i.plain_bytes, "allocated_bytes", (unsigned long long)i.allocated_bytes, "moved_bytes",
         (unsigned long long)i.moved_bytes, "moves_bytes", (unsigned long long)i.moves_bytes, "resize",
-        resized[i.resize_status], "resize_error", i.resize_error, "n_plans", (Py_ssize_t)i.n_plans, "n_tuned",
-        (Py_ssize_t)i.n_tuned, "n_measured", (Py_ssize_t)i.n_measured);
+        resized[i.resize_status], "resize_error", i.resize_error, "n_plans", (Py_ssize_t)i.n_plans, "n_stay",
+        (Py_ssize_t)i.n_stay, "n_tuned", (Py_ssize_t)i.n_tuned, "n_measured", (Py_ssize_t)i.n_measured);
 }
 
 static PyObject *session_instructions(PyObject *self, PyObject *unused) {
@@ -272,6 +284,8 @@ static PyMethodDef session_methods[] = {
     {"bind_state", session_bind_state, METH_VARARGS,
      "bind_state(past, present, capacity=0): that output is that input of the next run, and is None in a run's results."},
     {"reset_state", session_reset_state, METH_NOARGS, "The next run begins anew."},
+    {"set_shape_mode", session_set_shape_mode, METH_VARARGS,
+     "set_shape_mode(mode): \"traced\" notes what stays the same from size to size, \"fixed\" relies on it, \"free\"."},
     {"update_tuning", session_update_tuning, METH_VARARGS,
      "update_tuning(path=None): adds what was measured to a tuning file."},
     {"cancel", session_cancel, METH_NOARGS, "Ends the run under way, from another thread."},

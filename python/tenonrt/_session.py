@@ -136,6 +136,7 @@ class InferenceSession:
         if paths:
             self._model = self._model.extract(*paths)
         self._states: list[tuple[str, str]] = []
+        self._is_alone = False  # there is one session only, which keeps what it was told
         self._describe()
         self._lock = threading.Lock()
         self._pools: dict[tuple[str, ...], _Pool] = {}
@@ -236,12 +237,7 @@ class InferenceSession:
         """Output `present` is input `past` of the next run: it need not be fed, and is None in what `run` returns. Room is
         kept for `capacity` positions along the dimension in which it grows. The first run begins with what is fed, else
         with zeros, and nothing along that dimension. Such a session runs one at a time."""
-        pool = self._pool(self._output_names)
-        session = pool.take()
-        try:
-            session.bind_state(past, present, capacity)
-        finally:
-            pool.keep_only(session)
+        self._alone(lambda session: session.bind_state(past, present, capacity))
         self._states.append((past, present))
         self._required = [name for name in self._required if name != past]
 
@@ -249,10 +245,27 @@ class InferenceSession:
         """The next run begins anew."""
         self._ask(lambda session: session.reset_state())
 
+    def set_shape_mode(self, mode: str) -> None:
+        """`"traced"` notes at each new set of input sizes which instructions keep theirs (`info()["n_stay"]`); `"fixed"` relies
+        on that and refuses sizes that would change it; `"free"` is how a session begins. Such a session runs one at a time."""
+        self._alone(lambda session: session.set_shape_mode(mode))
+
+    def _alone(self, change: Callable[[_tenon.Session], Any]) -> None:
+        """Changes what must be the only session from now on."""
+        pool = self._pool(self._output_names)
+        session = pool.take()
+        try:
+            change(session)
+        finally:
+            pool.keep_only(session)
+            self._is_alone = True
+
     # Runs.
 
     def _pool(self, outputs: tuple[str, ...]) -> _Pool:
-        if self._states:
+        if self._is_alone:
+            for name in outputs:
+                self._output_name(name)  # others would need a session of their own
             outputs = self._output_names
         pool = self._pools.get(outputs)
         if pool is None:
@@ -356,10 +369,10 @@ class InferenceSession:
             raise Fail("STATE", "a session with state keeps its outputs itself: use run")
         inputs = self._bind(iobinding._inputs)
         names = tuple(iobinding._outputs) or self._output_names
-        targets = tuple(iobinding._outputs.get(name) for name in names)
-        given = {i for i, target in enumerate(targets) if target is not None}
-        results = self._execute(self._pool(names), inputs, targets, run_options)
-        iobinding._results = [OrtValue(tensor, shared=i in given) for i, tensor in enumerate(results)]
+        pool = self._pool(names)
+        targets = {name: iobinding._outputs.get(name) for name in pool.outputs}
+        results = dict(zip(pool.outputs, self._execute(pool, inputs, tuple(targets.values()), run_options)))
+        iobinding._results = [OrtValue(results[name], shared=targets[name] is not None) for name in names]
 
     def get_profiling_start_time_ns(self) -> int:
         return self._profile.started if self._profile else 0

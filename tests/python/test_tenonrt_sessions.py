@@ -118,6 +118,36 @@ class State(unittest.TestCase):
             session.run_with_iobinding(session.io_binding())
 
 
+class Shapes(unittest.TestCase):
+    TEXT = """tn 1
+graph @g(%x: f32[n,4], %w: f32[3,4]) -> (%y, %z) {
+  %y = Softmax(%x)
+  %z = Softmax(%w)
+}
+"""
+
+    def test_modes(self):
+        session = ort.InferenceSession(ort.Model.from_text(self.TEXT))
+        w = np.ones((3, 4), F32)
+        session.set_shape_mode("traced")
+        for n in (2, 5):
+            session.run(None, {"x": np.ones((n, 4), F32), "w": w})
+        self.assertEqual(session.info()["n_stay"], 1)
+        session.set_shape_mode("fixed")
+        (y,) = session.run(["y"], {"x": np.ones((7, 4), F32), "w": w})
+        np.testing.assert_array_equal(y, np.full((7, 4), 0.25, F32))
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", np.ones((6, 4), F32))
+        binding.bind_cpu_input("w", w)
+        binding.bind_output("z")
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], np.full((3, 4), 0.25, F32))
+        with self.assertRaisesRegex(InvalidArgument, "inner"):
+            session.run(["inner"], {"x": w, "w": w})
+        with self.assertRaisesRegex(ValueError, "traced"):
+            session.set_shape_mode("still")
+
+
 class Info(unittest.TestCase):
     def test_resize(self):
         session = ort.InferenceSession(ort.Model.from_text(NET))
