@@ -8,7 +8,7 @@
 typedef struct ShowOptions {
     InputOptions inputs; /* its shapes */
     TuneOptions tune;    /* its file to be read */
-    int text, dot, shapes, plan, json;
+    int text, dot, shapes, plan, memory, json;
     char *svg;
 } ShowOptions;
 
@@ -65,6 +65,7 @@ static int show_what(Show *show, const ShowOptions *o) {
     if (o->dot) return print_text(tn_model_dot, show->model);
     if (o->shapes) return print_values(show, o->json);
     plan(show, o);
+    if (o->memory) return print_moves(show, o->json);
     return o->plan ? print_plan(show, o->json) : show_summary(show, o->json);
 }
 
@@ -92,13 +93,14 @@ static int run_show(int argc, const char **argv) {
         {"svg", '\0', POPT_ARG_STRING, &o.svg, 0, "draw the graph, with Graphviz", "FILE"},
         {"shapes", '\0', POPT_ARG_NONE, &o.shapes, 0, "each value with its type", NULL},
         {"plan", '\0', POPT_ARG_NONE, &o.plan, 0, "each instruction with what runs it", NULL},
+        {"memory", '\0', POPT_ARG_NONE, &o.memory, 0, "memory, and each instruction that only moves data", NULL},
         {"tuning", '\0', POPT_ARG_STRING, &o.tune.tuning, 0, "compute as FILE says, which --tune has made", "FILE"},
         {"json", '\0', POPT_ARG_NONE, &o.json, 0, "answer in JSON", NULL},
         END_OF_OPTIONS};
     Args args;
     int code = args_parse(&args, &command_show, table, argc, argv, 1, 1);
-    if (code == GO_ON && o.text + o.dot + o.shapes + o.plan + (o.svg != NULL) > 1)
-        code = usage_error(&command_show, "--text, --dot, --svg, --shapes and --plan exclude each other");
+    if (code == GO_ON && o.text + o.dot + o.shapes + o.plan + o.memory + (o.svg != NULL) > 1)
+        code = usage_error(&command_show, "--text, --dot, --svg, --shapes, --plan and --memory exclude each other");
     if (code == GO_ON) code = tune_check(&command_show, &o.tune);
     if (code == GO_ON) code = show_model(args.rest[0], &o);
     args_free(&args);
@@ -113,6 +115,7 @@ const Command command_show = {
     "Examples:\n"
     "  tenon show net.onnx\n"
     "  tenon show net.onnx --shape x=1x3x224x224 --plan\n"
+    "  tenon show net.onnx --memory\n"
     "  tenon show net.onnx --text | less\n"
     "  tenon show net.onnx --svg net.svg\n",
     run_show};

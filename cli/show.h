@@ -29,9 +29,11 @@ typedef struct Show {
     char *trouble;
 } Show;
 void print_summary_of(const Show *show, const Summary *summary);
+void print_memory_of(const Show *show); /* the summary's part about work and memory */
 json_t *summary_json(const Show *show, const Summary *summary);
 int print_values(const Show *show, bool json);          /* --shapes */
 int print_plan(const Show *show, bool json);            /* --plan */
+int print_moves(const Show *show, bool json);           /* --memory */
 int write_svg(const tn_model *model, const char *path); /* GO_ON or FAILED */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tenon show --shapes` and `--plan`: a line a value, a line an instruction. */
+/* `tenon show --shapes`, `--plan` and `--memory`: a line a value, a line an instruction. */
 #include "show.h"
 
 #include <stdlib.h>
@@ -82,5 +82,68 @@ int print_plan(const Show *show, bool json) {
     }
     if (json) print_json(list);
     else table_print(table, stdout);
+    return GO_ON;
+}
+
+/* ---- what moves ----------------------------------------------------------------------------------------------- */
+
+static int more_first(const void *a, const void *b) {
+    const tn_instruction_info *x = a, *y = b;
+    if (x->moved_bytes != y->moved_bytes) return x->moved_bytes < y->moved_bytes ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Instructions that write bytes without arithmetic, those with the most first; to be freed. */
+static tn_instruction_info *movers(const Show *show, size_t n_instructions, size_t *n) {
+    tn_instruction_info *list = need(calloc(n_instructions + 1, sizeof *list));
+    *n = 0;
+    for (size_t i = 0; i < n_instructions; i++)
+        if (tn_session_instruction(show->session, i, &list[*n]) == TN_OK && list[*n].moved_bytes > 0) ++*n;
+    qsort(list, *n, sizeof *list, more_first);
+    return list;
+}
+
+static void print_movers(const tn_instruction_info *list, size_t n) {
+    static const char *const columns[] = {">#", "~node", "<op", "<kernel", "~result", ">moved"};
+    Table *table = table_new(6, columns);
+    for (size_t i = 0; i < n; i++) {
+        char *dims = dims_text(list[i].rank, list[i].dims), *moved = bytes_text(list[i].moved_bytes);
+        table_cell(table, "%zu", list[i].index);
+        table_cell(table, "%s", list[i].node);
+        table_cell(table, "%s", list[i].op);
+        table_cell(table, "%s", list[i].kernel);
+        table_cell(table, "%s%s", tn_dtype_name(list[i].dtype), dims);
+        table_cell(table, "%s", moved);
+        free(dims);
+        free(moved);
+    }
+    table_print(table, stdout);
+}
+
+static json_t *movers_json(const tn_instruction_info *list, size_t n) {
+    json_t *moves = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(moves,
+                              json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:I}", "index", (json_int_t)list[i].index,
+                                        "node", list[i].node, "op", list[i].op, "kernel", list[i].kernel, "dtype",
+                                        tn_dtype_name(list[i].dtype), "shape", dims_json(list[i].rank, list[i].dims),
+                                        "moved_bytes", (json_int_t)list[i].moved_bytes));
+    return moves;
+}
+
+int print_moves(const Show *show, bool json) {
+    tn_session_info info;
+    if (!show->session) return report("no plan: %s", show->trouble);
+    if (tn_session_get_info(show->session, &info) != TN_OK) return report_last_error();
+    size_t n;
+    tn_instruction_info *list = movers(show, info.n_instructions, &n);
+    if (json) {
+        print_json(json_pack("{s:o, s:o}", "plan", plan_summary_json(show->session), "moves", movers_json(list, n)));
+    } else {
+        print_memory_of(show);
+        if (n > 0) putchar('\n');
+        if (n > 0) print_movers(list, n);
+    }
+    free(list);
     return GO_ON;
 }

@@ -105,7 +105,7 @@ static void print_ops(const Summary *s) {
     }
 }
 
-static void print_memory(const Show *show) {
+void print_memory_of(const Show *show) {
     tn_session_info info;
     if (!show->session || tn_session_get_info(show->session, &info) != TN_OK) {
         printf("  no plan: %s\n", show->trouble ? show->trouble : "unknown");
@@ -152,7 +152,7 @@ void print_summary_of(const Show *show, const Summary *summary) {
     print_heading("Weights");
     printf("  %-20s %s\n  %-20s %s\n", "parameters", parameters, "bytes", bytes);
     print_heading("Work and memory");
-    print_memory(show);
+    print_memory_of(show);
     free(parameters);
     free(bytes);
     free(outputs);
