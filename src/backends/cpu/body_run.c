@@ -141,9 +141,10 @@ static void gather_block(const Block *k, int value, const BodyInput *in, int64_t
     int64_t size = dtype_size(in->dtype), rows = row ? k->rows : 1, cols = col ? k->cols : 1;
     bool down = is_raw(in->dtype) && rows > 1 && cols > 1 && row * row < col * col;
     if (cols == 1) read_row(k, in->dtype, dst, src, row, rows);
-    else if (down) /* along what lies closest in memory */
+    else if (down) /* along what lies closest in memory; mapped constants may lie askew */
         for (int64_t c = 0; c < cols; c++)
-            for (int64_t r = 0; r < rows; r++) dst[r * cols + c] = ((const float *)src)[r * row + c * col];
+            for (int64_t r = 0; r < rows; r++)
+                memcpy(dst + r * cols + c, src + (r * row + c * col) * size, sizeof *dst);
     else
         for (int64_t r = 0; r < rows; r++) read_row(k, in->dtype, dst + r * cols, src + r * row * size, col, cols);
     k->views[value] = (View){dst, cols == 1 && !col ? (row != 0) : rows > 1 ? cols : 0, !col};
