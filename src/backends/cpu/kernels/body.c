@@ -81,7 +81,7 @@ static void run_COPY(const BodyArgs *a) {
         float *to = a->dst + r * a->dst_ld;
         int64_t i = 0;
         if (a->spread) {
-            vf x = vf_set(*from);
+            vf x = vf_set(float_at(from));
             for (; i + VF <= a->cols; i += VF) vf_store(to + i, x);
             if (i < a->cols) vf_store_n(to + i, x, a->cols - i);
             continue;
@@ -97,7 +97,7 @@ INLINE vf some(const float *p, bool spread, vf once, int64_t i) { return spread 
 INLINE vf rest(const float *p, bool spread, vf once, int64_t i, int64_t n) {
     return spread ? once : vf_load_n(p + i, n);
 }
-INLINE vf at_first(const float *p, bool spread) { return spread ? vf_set(*p) : ZERO; }
+INLINE vf at_first(const float *p, bool spread) { return spread ? vf_set(float_at(p)) : ZERO; }
 
 #define BINARY_LOOP(sx, sy, expr)                                                   \
     for (int64_t r = 0; r < a->rows; r++) {                                         \
@@ -190,7 +190,7 @@ TERNARY(run_MUL_ADD_RELU, relu(rounded(x *y) + z))
 /* ---- from and to memory ------------------------------------------------------------------------------------------ */
 
 static void gather(float *dst, const float *src, int64_t step, int64_t n) {
-    for (int64_t i = 0; i < n; i++) dst[i] = src[i * step];
+    for (int64_t i = 0; i < n; i++) dst[i] = float_at(src + i * step);
 }
 static void from_bytes(float *dst, const uint8_t *src, int64_t step, int64_t n) {
     int32_t *bits = (int32_t *)dst;

@@ -5,13 +5,6 @@
 
 #include <math.h>
 
-/* Data may be a mapped constant, which can lie at any byte. */
-INLINE float float_at(const float *p) {
-    float x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
 #define TILE_NAME_(rows, width) tile_##rows##_##width
 #define TILE_NAME(rows, width) TILE_NAME_(rows, width)
 

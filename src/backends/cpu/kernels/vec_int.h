@@ -19,6 +19,13 @@ typedef int32_t vi __attribute__((vector_size(TENON_VEC_BYTES)));
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Data may be a mapped constant, which can lie at any byte. */
+INLINE float float_at(const float *p) {
+    float x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
 INLINE vf vf_load(const float *p) {
     vf v;
     memcpy(&v, p, sizeof v);
