@@ -50,23 +50,28 @@ int print_values(const Show *show, bool json) {
 
 /* ---- instructions --------------------------------------------------------------------------------------------- */
 
-static void add_instruction(Table *table, json_t *list, const tn_instruction_info *i) {
+typedef enum Measure { FLOPS, MOVED } Measure; /* what stands in the last column */
+
+static void add_instruction(Table *table, json_t *list, const tn_instruction_info *i, Measure measure) {
     if (list) {
-        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:o, s:o}", "index",
-                                              (json_int_t)i->index, "node", i->node, "op", i->op, "kernel", i->kernel,
-                                              "way", i->way, "tuned", i->tuned, "dtype", tn_dtype_name(i->dtype),
-                                              "shape", dims_json(i->rank, i->dims), "flops", number_json(i->flops)));
+        json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:s, s:b, s:s, s:o}", "index", (json_int_t)i->index, "node",
+                                   i->node, "op", i->op, "kernel", i->kernel, "way", i->way, "tuned", i->tuned, "dtype",
+                                   tn_dtype_name(i->dtype), "shape", dims_json(i->rank, i->dims));
+        if (measure == FLOPS) json_object_set_new(object, "flops", number_json(i->flops));
+        else json_object_set_new(object, "moved_bytes", json_integer((json_int_t)i->moved_bytes));
+        json_array_append_new(list, object);
         return;
     }
-    char *dims = dims_text(i->rank, i->dims), *flops = count_text(i->flops);
+    char *dims = dims_text(i->rank, i->dims);
+    char *last = measure == FLOPS ? count_text(i->flops) : bytes_text(i->moved_bytes);
     table_cell(table, "%zu", i->index);
     table_cell(table, "%s", i->node);
     table_cell(table, "%s", i->op);
     table_cell(table, "%s%s%s%s", i->kernel, *i->way ? " " : "", i->way, i->tuned ? "*" : "");
     table_cell(table, "%s%s", tn_dtype_name(i->dtype), dims);
-    table_cell(table, "%s", flops);
+    table_cell(table, "%s", last);
     free(dims);
-    free(flops);
+    free(last);
 }
 
 int print_plan(const Show *show, bool json) {
@@ -78,7 +83,8 @@ int print_plan(const Show *show, bool json) {
     json_t *list = json ? json_array() : NULL;
     for (size_t i = 0; i < info.n_instructions; i++) {
         tn_instruction_info instruction;
-        if (tn_session_instruction(show->session, i, &instruction) == TN_OK) add_instruction(table, list, &instruction);
+        if (tn_session_instruction(show->session, i, &instruction) == TN_OK)
+            add_instruction(table, list, &instruction, FLOPS);
     }
     if (json) print_json(list);
     else table_print(table, stdout);
@@ -103,47 +109,24 @@ static tn_instruction_info *movers(const Show *show, size_t n_instructions, size
     return list;
 }
 
-static void print_movers(const tn_instruction_info *list, size_t n) {
-    static const char *const columns[] = {">#", "~node", "<op", "<kernel", "~result", ">moved"};
-    Table *table = table_new(6, columns);
-    for (size_t i = 0; i < n; i++) {
-        char *dims = dims_text(list[i].rank, list[i].dims), *moved = bytes_text(list[i].moved_bytes);
-        table_cell(table, "%zu", list[i].index);
-        table_cell(table, "%s", list[i].node);
-        table_cell(table, "%s", list[i].op);
-        table_cell(table, "%s", list[i].kernel);
-        table_cell(table, "%s%s", tn_dtype_name(list[i].dtype), dims);
-        table_cell(table, "%s", moved);
-        free(dims);
-        free(moved);
-    }
-    table_print(table, stdout);
-}
-
-static json_t *movers_json(const tn_instruction_info *list, size_t n) {
-    json_t *moves = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(moves,
-                              json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:I}", "index", (json_int_t)list[i].index,
-                                        "node", list[i].node, "op", list[i].op, "kernel", list[i].kernel, "dtype",
-                                        tn_dtype_name(list[i].dtype), "shape", dims_json(list[i].rank, list[i].dims),
-                                        "moved_bytes", (json_int_t)list[i].moved_bytes));
-    return moves;
-}
-
 int print_moves(const Show *show, bool json) {
+    static const char *const columns[] = {">#", "~node", "<op", "<kernel", "~result", ">moved"};
     tn_session_info info;
     if (!show->session) return report("no plan: %s", show->trouble);
     if (tn_session_get_info(show->session, &info) != TN_OK) return report_last_error();
     size_t n;
-    tn_instruction_info *list = movers(show, info.n_instructions, &n);
+    tn_instruction_info *moving = movers(show, info.n_instructions, &n);
+    Table *table = json || n == 0 ? NULL : table_new(6, columns);
+    json_t *list = json ? json_array() : NULL;
+    for (size_t i = 0; i < n; i++) add_instruction(table, list, &moving[i], MOVED);
+    free(moving);
     if (json) {
-        print_json(json_pack("{s:o, s:o}", "plan", plan_summary_json(show->session), "moves", movers_json(list, n)));
-    } else {
-        print_memory_of(show);
-        if (n > 0) putchar('\n');
-        if (n > 0) print_movers(list, n);
+        print_json(json_pack("{s:o, s:o}", "plan", plan_summary_json(show->session), "moves", list));
+        return GO_ON;
     }
-    free(list);
+    print_memory_of(show);
+    if (!table) return GO_ON;
+    putchar('\n');
+    table_print(table, stdout);
     return GO_ON;
 }
