@@ -18,7 +18,7 @@ bool value_varies(const uint8_t *varies, size_t n, const Value *v) {
 }
 
 static bool node_varies(const Varying *x, const Node *node) {
-    if (value_constant(node_result(node, 0))) return false;
+    if (value_payload(node_result(node, 0))) return false;
     if (!node_may_follow(node)) return true;
     for (uint32_t i = 0; i < node->n_operands; i++)
         if (value_varies(x->data, x->len, node->operands[i].value)) return true;
