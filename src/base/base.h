@@ -207,6 +207,8 @@ void map_remove(Map *map, Str key);
 void map_free(Map *map);
 /* The key nearest to a misspelt one (edit distance at most 1/3 of its length), or NULL. For "did you mean". */
 const char *nearest_name(Str wrong, const char *const *names, size_t n);
+/* For callers whose names stand in no array: the edit distance of a name that is as near as that, else SIZE_MAX. */
+size_t name_distance(Str wrong, Str name);
 
 /* Text that grows: printers write into it. */
 typedef struct Text {

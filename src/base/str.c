@@ -73,19 +73,21 @@ static size_t edit_distance(Str a, Str b) {
     return row[b.n];
 }
 
+size_t name_distance(Str wrong, Str name) {
+    size_t farthest = wrong.n / 3, difference = name.n > wrong.n ? name.n - wrong.n : wrong.n - name.n;
+    if (wrong.n > LONGEST_NAME || name.n > LONGEST_NAME || difference > farthest) return SIZE_MAX;
+    size_t distance = edit_distance(wrong, name);
+    return distance <= farthest ? distance : SIZE_MAX;
+}
+
 const char *nearest_name(Str wrong, const char *const *names, size_t n) {
-    if (wrong.n > LONGEST_NAME) return NULL;
     const char *best = NULL;
-    size_t best_distance = wrong.n / 3 + 1;
+    size_t least = SIZE_MAX;
     for (size_t i = 0; i < n; i++) {
-        Str name = str_of(names[i]);
-        size_t difference = name.n > wrong.n ? name.n - wrong.n : wrong.n - name.n;
-        if (name.n > LONGEST_NAME || difference >= best_distance) continue;
-        size_t distance = edit_distance(wrong, name);
-        if (distance < best_distance) {
-            best = names[i];
-            best_distance = distance;
-        }
+        size_t distance = name_distance(wrong, str_of(names[i]));
+        if (distance >= least) continue;
+        best = names[i];
+        least = distance;
     }
     return best;
 }

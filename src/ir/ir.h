@@ -518,6 +518,13 @@ static inline bool graph_is_closed(const Graph *g) { return g->owner && g->owner
 extern const OpSchema op_return;
 /* NULL when there is no such op. An empty domain and "ai.onnx" are the same. */
 const OpSchema *op_find(Str domain, Str name);
+/* "com.microsoft.QGemm", "Conv": the domain ends at the last dot. */
+const OpSchema *op_named(Str name);
+/* The end of the message that there is no op of that name: "; did you mean \"Conv\"?", or "". */
+typedef struct OpHint {
+    char text[192];
+} OpHint;
+const char *op_hint(Str wrong, OpHint *out);
 const OpSchema *const *op_table(size_t *n); /* sorted by domain, then name */
 /* The schema's attribute, or NULL. */
 const AttrSpec *op_attr_spec(const OpSchema *op, Str name);

@@ -354,36 +354,13 @@ static tn_status close_graph(Parser *p) {
 
 /* ---- statements ---------------------------------------------------------------------------------------------- */
 
-static tn_status unknown_op(Parser *p, size_t at, Str name) {
-    size_t n;
-    const OpSchema *const *ops = op_table(&n);
-    const char **names = arena_array(&p->scratch, const char *, n);
-    Text text;
-    text_init(&text, p->allocator);
-    for (size_t i = 0; names && i < n; i++) {
-        text.n = 0;
-        op_print_name(ops[i], &text);
-        names[i] = arena_strndup(&p->scratch, text.s, text.n);
-        if (!names[i]) names = NULL;
-    }
-    text_free(&text);
-    if (!names) return TN_OUT_OF_MEMORY;
-    const char *nearest = nearest_name(name, names, n);
-    parse_fail(p, at, "there is no op \"%.*s\"", (int)name.n, name.s);
-    if (nearest) diag_note("did you mean %s?", nearest);
-    return TN_MALFORMED;
-}
-
-/* com.microsoft.QGemm: the domain ends at the last dot. */
 static tn_status parse_op(Parser *p, const OpSchema **op) {
-    Str name, domain = {0};
+    Str name;
+    OpHint hint;
     size_t at = p->token.at;
     TRY(parse_key(p, "an op", &name));
-    size_t dot = name.n;
-    while (dot > 0 && name.s[dot - 1] != '.') dot--;
-    if (dot > 0) domain = (Str){name.s, dot - 1};
-    *op = op_find(domain, (Str){name.s + dot, name.n - dot});
-    return *op ? TN_OK : unknown_op(p, at, name);
+    *op = op_named(name);
+    return *op ? TN_OK : parse_fail(p, at, "there is no op \"%.*s\"%s", (int)name.n, name.s, op_hint(name, &hint));
 }
 
 static tn_status parse_results(Parser *p) {

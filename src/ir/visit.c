@@ -17,15 +17,8 @@ typedef struct Visit {
     VEC(VisitItem) order;
 } Visit;
 
-/* "com.microsoft.QGemm": the domain ends at the last point. */
-static const OpSchema *find_op(const char *name) {
-    const char *point = strrchr(name, '.');
-    Str domain = point ? (Str){name, (size_t)(point - name)} : (Str){NULL, 0};
-    return op_find(domain, str_of(point ? point + 1 : name));
-}
-
 tn_status add_op_row(PtrMap *rows, const char *whose, const char *name, size_t row) {
-    const OpSchema *op = find_op(name);
+    const OpSchema *op = op_named(str_of(name));
     if (!op) return fail(TN_NOT_FOUND, "a %s is for the op \"%s\", which does not exist", whose, name);
     return ptrmap_set(rows, op, (void *)(uintptr_t)(row + 1));
 }

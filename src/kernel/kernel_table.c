@@ -107,13 +107,8 @@ uint32_t target_bit(const char *name) {
     return 0;
 }
 
-static const OpSchema *op_of_name(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return op_find((Str){name, dot ? (size_t)(dot - name) : 0}, str_of(dot ? dot + 1 : name));
-}
-
 bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
-    const OpSchema *op = op_of_name(name);
+    const OpSchema *op = op_named(str_of(name));
     const KernelTable *table = table_now();
     for (size_t i = 0; op && i < table->n; i++) {
         const KernelDesc *k = table->rows[i];
@@ -125,7 +120,7 @@ bool kernel_exists(const char *name, const char *target, tn_dtype precision) {
 }
 
 Lowering kernel_lowering(const char *name, const char *target, tn_dtype precision) {
-    const OpSchema *op = op_of_name(name);
+    const OpSchema *op = op_named(str_of(name));
     const KernelTable *table = table_now();
     if (!op || kernel_exists(name, target, precision)) return LOWERING_ORIGIN;
     for (size_t i = 0; i < table->n; i++) {

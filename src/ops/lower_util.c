@@ -6,11 +6,6 @@
 
 /* ---- nodes --------------------------------------------------------------------------------------------------- */
 
-static const OpSchema *find_op(const char *name) {
-    bool ours = strncmp(name, "tn.", 3) == 0;
-    return op_find(str_of(ours ? "tn" : ""), str_of(ours ? name + 3 : name));
-}
-
 static Graph *graph_of(const LowerCtx *c) { return c->into ? c->into : c->node->graph; }
 
 static void put_node(LowerCtx *c, Node *node) {
@@ -21,7 +16,7 @@ static void put_node(LowerCtx *c, Node *node) {
 
 static tn_status make_node(LowerCtx *c, const char *op, Value *const *operands, size_t n, AttrList attrs,
                            size_t n_results, Node **out) {
-    const OpSchema *schema = find_op(op);
+    const OpSchema *schema = op_named(str_of(op));
     if (!schema) return fail(TN_INTERNAL, "there is no op \"%s\"", op);
     TRY(node_new(graph_of(c), schema, operands, n, n_results, out));
     for (size_t i = 0; i < attrs.n; i++) TRY(node_set_attr(*out, &attrs.data[i]));
@@ -37,7 +32,7 @@ Value *lower_node(LowerCtx *c, const char *op, Value *const *operands, size_t n,
 }
 
 Value *lower_like(LowerCtx *c, const char *op, Value *const *operands, size_t n) {
-    const OpSchema *schema = find_op(op);
+    const OpSchema *schema = op_named(str_of(op));
     Attr attrs[24];
     size_t n_attrs = 0;
     for (uint32_t i = 0; schema && i < c->node->n_attrs && n_attrs < 24; i++)
@@ -278,7 +273,7 @@ static tn_status end_scan(LowerCtx *c, const LowerScan *s, Node **out) {
     int n_scanned = s->n_operands - s->n_states, n_stacked = s->n_outputs - s->n_states;
     for (int i = 0; i < s->n_outputs; i++) TRY(graph_add_output(body, s->outputs[i], (Str){NULL, 0}));
     c->into = NULL;
-    tn_status status = node_new(c->node->graph, find_op("Scan"), s->operands, (size_t)s->n_operands,
+    tn_status status = node_new(c->node->graph, op_named(STR("Scan")), s->operands, (size_t)s->n_operands,
                                 (size_t)s->n_outputs, out);
     if (status == TN_OK) status = node_set_graph(*out, "body", body);
     if (status != TN_OK) {

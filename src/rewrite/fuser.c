@@ -14,14 +14,9 @@ typedef struct Pattern {
 
 /* ---- the pattern --------------------------------------------------------------------------------------------- */
 
-static const OpSchema *op_of_name(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return op_find((Str){name, dot ? (size_t)(dot - name) : 0}, str_of(dot ? dot + 1 : name));
-}
-
 static tn_status read_row(Pattern *p, size_t i) {
     const FuserNode *row = &p->fuser->nodes[i];
-    p->ops[i] = op_of_name(row->op);
+    p->ops[i] = op_named(str_of(row->op));
     if (!p->ops[i]) return fail(TN_NOT_FOUND, "a pattern names the op \"%s\", which is not in the table", row->op);
     while (p->n_operands[i] < FUSER_OPERANDS && row->operands[p->n_operands[i]]) p->n_operands[i]++;
     if (p->ops[i]->flags & OP_COMMUTATIVE && p->n_operands[i] >= 2) p->swappable |= 1u << i;

@@ -389,19 +389,10 @@ static tn_status find_op(Parser *p, OpList *list) {
     Str name = p->token.text;
     if (p->token.kind != TOKEN_NAME) return expected(p, "the name of an op");
     TRY(add_class(p, list, name, &found));
-    size_t dot = name.n;
-    while (dot > 0 && name.s[dot - 1] != '.') dot--;
-    const OpSchema *op = found ? NULL : op_find((Str){name.s, dot ? dot - 1 : 0}, (Str){name.s + dot, name.n - dot});
-    if (!found && !op) {
-        size_t n;
-        const OpSchema *const *all = op_table(&n);
-        const char **names = arena_array(p->arena, const char *, n);
-        if (!names) return TN_OUT_OF_MEMORY;
-        for (size_t i = 0; i < n; i++) names[i] = all[i]->name;
-        const char *near = nearest_name((Str){name.s + dot, name.n - dot}, names, n);
-        return WRONG(p, p->token.at, "there is no op %.*s%s%s", (int)name.n, name.s, near ? "; did you mean " : "",
-                     near ? near : "");
-    }
+    const OpSchema *op = found ? NULL : op_named(name);
+    OpHint hint;
+    if (!found && !op)
+        return WRONG(p, p->token.at, "there is no op \"%.*s\"%s", (int)name.n, name.s, op_hint(name, &hint));
     if (op) TRY(add_op(p, list, op));
     advance(p);
     return TN_OK;

@@ -281,26 +281,12 @@ tn_status tn_graph_add_constant(tn_graph *graph, const tn_tensor *tensor, const 
     return TN_OK;
 }
 
-static tn_status find_op(const char *name, const OpSchema **op) {
-    const char *dot = strrchr(name, '.');
-    Str domain = dot ? (Str){name, (size_t)(dot - name)} : STR("");
-    *op = op_find(domain, str_of(dot ? dot + 1 : name));
-    if (*op) return TN_OK;
-    const char *names[1024];
-    size_t n;
-    const OpSchema *const *ops = op_table(&n);
-    if (n > 1024) n = 1024;
-    for (size_t i = 0; i < n; i++) names[i] = ops[i]->name;
-    const char *near = nearest_name(str_of(dot ? dot + 1 : name), names, n);
-    return near ? fail(TN_UNSUPPORTED, "there is no op \"%s\"; did you mean \"%s\"?", name, near)
-                : fail(TN_UNSUPPORTED, "there is no op \"%s\"", name);
-}
-
 tn_status tn_graph_add_node(tn_graph *graph, const char *op, tn_value *const *operands, size_t n_operands,
                             size_t n_results, tn_node *before, tn_node **node) {
     if (!graph || !op || !node || (n_operands && !operands)) return fail(TN_INVALID_ARGUMENT, "an argument is NULL");
-    const OpSchema *schema;
-    TRY(find_op(op, &schema));
+    const OpSchema *schema = op_named(str_of(op));
+    OpHint hint;
+    if (!schema) return fail(TN_UNSUPPORTED, "there is no op \"%s\"%s", op, op_hint(str_of(op), &hint));
     for (size_t i = 0; i < n_operands; i++)
         if (operands[i] && !value_visible_in(value_of(operands[i]), graph_of(graph)))
             return fail(TN_INVALID_ARGUMENT, "operand %zu of %s is not visible in this graph", i, op);

@@ -3,34 +3,8 @@
 #include "ops/op.h"
 #include "session/passes_int.h"
 
-#include <stdio.h>
-
 static const char *const ways[] = {"", "origin", "geometry", "loop"};
 enum { N_WAYS = 4 };
-
-static tn_status no_op(Arena *arena, Str name) {
-    size_t n;
-    const OpSchema *const *ops = op_table(&n);
-    const char **names = arena_array(arena, const char *, n + 1);
-    for (size_t i = 0; names && i < n; i++) {
-        const char *domain = ops[i]->domain ? ops[i]->domain : "";
-        size_t size = strlen(domain) + strlen(ops[i]->name) + 2;
-        char *full = arena_alloc(arena, size, 1);
-        if (!full) return TN_OUT_OF_MEMORY;
-        snprintf(full, size, "%s%s%s", domain, domain[0] ? "." : "", ops[i]->name);
-        names[i] = full;
-    }
-    const char *near = names ? nearest_name(name, names, n) : NULL;
-    return near ? fail(TN_NOT_FOUND, "lowering: there is no op \"%.*s\"; did you mean \"%s\"?", (int)name.n, name.s,
-                       near)
-                : fail(TN_NOT_FOUND, "lowering: there is no op \"%.*s\"", (int)name.n, name.s);
-}
-
-static const OpSchema *op_of(Str name) {
-    size_t dot = name.n;
-    while (dot > 0 && name.s[dot - 1] != '.') dot--;
-    return op_find((Str){name.s, dot ? dot - 1 : 0}, (Str){name.s + dot, name.n - dot});
-}
 
 static Str trimmed(Str s) {
     while (s.n > 0 && s.s[0] == ' ') s.s++, s.n--;
@@ -38,7 +12,7 @@ static Str trimmed(Str s) {
     return s;
 }
 
-static tn_status read_wish(Arena *arena, Str text, LoweringWish *out) {
+static tn_status read_wish(Str text, LoweringWish *out) {
     const char *sign = memchr(text.s, '=', text.n);
     if (!sign) return fail(TN_INVALID_ARGUMENT, "lowering: \"%.*s\" is not OP=HOW", (int)text.n, text.s);
     Str name = trimmed((Str){text.s, (size_t)(sign - text.s)});
@@ -47,8 +21,11 @@ static tn_status read_wish(Arena *arena, Str text, LoweringWish *out) {
         if (str_equal(how, str_of(ways[i]))) out->how = (Lowering)i;
     if (!out->how)
         return fail(TN_INVALID_ARGUMENT, "lowering: \"%.*s\" is none of origin, geometry and loop", (int)how.n, how.s);
-    out->op = op_of(name);
-    return out->op || str_equal(name, STR("*")) ? TN_OK : no_op(arena, name);
+    out->op = op_named(name);
+    OpHint hint;
+    return out->op || str_equal(name, STR("*"))
+               ? TN_OK
+               : fail(TN_NOT_FOUND, "lowering: there is no op \"%.*s\"%s", (int)name.n, name.s, op_hint(name, &hint));
 }
 
 /* Behind those that are there. */
@@ -65,7 +42,7 @@ tn_status pass_plan_add_wishes(PassPlan *plan, const char *text, int path) {
     for (const char *at = text; at && *at; at += *at == ',') {
         LoweringWish wish = {.path = path};
         size_t n = strcspn(at, ",");
-        TRY(read_wish(&plan->arena, (Str){at, n}, &wish));
+        TRY(read_wish((Str){at, n}, &wish));
         TRY(add_wish(plan, &wish));
         at += n;
     }

@@ -147,7 +147,7 @@ def what_is_no_rule_is_located():
     for arguments in (["rules"], ["opt", write("model.tn", MODEL)]):
         done = tenon(*arguments, "--rules", rules)
         check(f"{arguments[0]}: a syntax error is located", done.returncode == 1 and "line 5, column 10" in done.stderr, done.stderr)
-        check(f"{arguments[0]}: and corrected", "did you mean Relu" in done.stderr, done.stderr)
+        check(f"{arguments[0]}: and corrected", 'did you mean "Relu"' in done.stderr, done.stderr)
     check("no file", tenon("rules", "--rules", os.path.join(FOLDER, "none.rules")).returncode == 1)
     for name, text in {"empty": "", "comments": "# nothing\n", "binary": "\0\1\2", "cut": GOOD[:60]}.items():
         done = tenon("rules", "--rules", write(f"{name}.rules", text))

@@ -115,7 +115,8 @@ static void errors_name_the_place(void **state) {
     assert_wrong("rule r\n  where true\n", "\"match\"", "line 2, column 3");
     assert_wrong(RULE, "the text ends where \"where\" or \"write\" should stand", "line 4, column 1");
     assert_wrong(RULE "  write\n", "a statement", "line 5, column 1");
-    assert_wrong(RULE "  write\n    %y = Rilu(%x)\n", "there is no op Rilu; did you mean Relu", "line 5, column 10");
+    assert_wrong(RULE "  write\n    %y = Rilu(%x)\n", "there is no op \"Rilu\"; did you mean \"Relu\"?",
+                 "line 5, column 10");
     assert_wrong(RULE "  write\n    %y = Relu(%z)\n", "there is no %z", "line 5, column 15");
     assert_wrong(RULE "  write\n    %y = Relu(%x) {alpha=1}\n", "Relu has no attribute alpha", "line 5, column 20");
     assert_wrong(RULE "  write\n    %y = LeakyRelu(%x) {alpha=$a}\n", "$a stands nowhere on the left",
