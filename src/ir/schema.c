@@ -54,6 +54,26 @@ const char *op_full_name(const OpSchema *op, char *buffer, size_t size) {
     return buffer;
 }
 
+const OpSchema *op_named(Str name) {
+    size_t dot = name.n;
+    while (dot > 0 && name.s[dot - 1] != '.') dot--;
+    return op_find((Str){name.s, dot ? dot - 1 : 0}, (Str){name.s + dot, name.n - dot});
+}
+
+const char *op_hint(Str wrong, OpHint *out) {
+    size_t n, least = SIZE_MAX;
+    const OpSchema *const *ops = op_table(&n);
+    out->text[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        char name[128]; /* longer ones are near to nothing */
+        size_t distance = name_distance(wrong, str_of(op_full_name(ops[i], name, sizeof name)));
+        if (distance >= least) continue;
+        least = distance;
+        snprintf(out->text, sizeof out->text, "; did you mean \"%s\"?", name);
+    }
+    return out->text;
+}
+
 /* ---- values of attributes, with the schema's defaults ---------------------------------------------------------- */
 
 const Attr *attr_get(const Node *node, const char *name) { return node_attr(node, str_of(name)); }

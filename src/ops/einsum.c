@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Einsum (ONNX 12): sums of products over labelled dimensions. The labels are numbered, the result's first; then the
    kernel is a nest of loops over them. */
-#include "ops/lower_int.h"
+#include "ops/einsum_int.h"
 #include "ops/nn_int.h"
-
-#define EINSUM_DIMS 32 /* different labels, ellipsis dimensions included */
-#define NO_DIM (-1)
-
-typedef struct EinsumPlan {
-    int n_in, n_dims, n_out; /* dims [0, n_out) are the result's, in order; the rest is summed over */
-    Dim size[EINSUM_DIMS];
-    int rank[OP_MAX_INPUTS];
-    int8_t dim_of[OP_MAX_INPUTS][TN_MAX_RANK]; /* which dim each dimension of an operand is */
-} EinsumPlan;
 
 /* One side of the equation: letters, with an ellipsis in front of letter number `dots` (-1: none). */
 typedef struct Term {
@@ -142,7 +132,7 @@ static tn_status plan_operand(const Term *term, int i, const Shape *s, int ellip
     return TN_OK;
 }
 
-static tn_status make_plan(const Node *node, const Shape *shapes, EinsumPlan *plan) {
+tn_status einsum_plan(const Node *node, const Shape *shapes, EinsumPlan *plan) {
     Equation e;
     int8_t numbers[128];
     int ellipsis = 0, first_dot;
@@ -173,7 +163,7 @@ static tn_status einsum_infer(InferCtx *c) {
         shapes[i] = *in_shape(c, i);
     }
     EinsumPlan plan;
-    TRY(make_plan(c->node, shapes, &plan));
+    TRY(einsum_plan(c->node, shapes, &plan));
     Shape y = {.rank = plan.n_out};
     memcpy(y.dims, plan.size, (size_t)plan.n_out * sizeof *y.dims);
     set_shape(c, 0, &y);
@@ -184,7 +174,7 @@ static double einsum_flops(const Node *node, const Shape *in, const Shape *out) 
     EinsumPlan plan;
     double n = node->n_operands;
     (void)out;
-    if (make_plan(node, in, &plan) != TN_OK) return 0;
+    if (einsum_plan(node, in, &plan) != TN_OK) return 0;
     for (int d = 0; d < plan.n_dims; d++) n *= (double)plan.size[d];
     return n;
 }
@@ -204,131 +194,6 @@ static void operand_strides(const EinsumPlan *plan, int i, const Tensor *t, int6
 
 static tn_status einsum_reference(KernelCtx *c) { return RUN_NUMBER(c, einsum); }
 
-/* ---- lowering ------------------------------------------------------------------------------------------------ */
-
-/* A value whose dimensions are those of a plan, each once. */
-typedef struct Labelled {
-    Value *value;
-    int n;
-    int8_t dims[EINSUM_DIMS];
-} Labelled;
-
-static bool has_dim(const Labelled *a, int dim) { return memchr(a->dims, dim, (size_t)a->n) != NULL; }
-
-/* An operand with labels that it has twice as the diagonal, and repeated where another's size counts. */
-static bool open_operand(LowerCtx *c, const EinsumPlan *plan, int i, Labelled *out) {
-    Value *v = lower_in(c, (size_t)i);
-    int64_t strides[TN_MAX_RANK], sizes[TN_MAX_RANK], steps[TN_MAX_RANK] = {0};
-    const Shape *s = lower_shape(v);
-    *out = (Labelled){.value = v};
-    lower_strides(s->rank, s->dims, strides);
-    for (int d = 0; d < s->rank; d++) {
-        int dim = plan->dim_of[i][d], k = 0;
-        while (k < out->n && out->dims[k] != dim) k++;
-        if (k == out->n) out->dims[out->n++] = (int8_t)dim;
-        sizes[k] = plan->size[dim];
-        if (s->dims[d] != 1) steps[k] += strides[d];
-    }
-    out->value = lower_view(c, v, 0, sizes, steps, out->n);
-    return c->status == TN_OK;
-}
-
-/* Sums over the dimensions that `keep` does not hold and the other side does not have. */
-static void sum_own(LowerCtx *c, Labelled *a, const Labelled *other, const bool *keep) {
-    int64_t axes[TN_MAX_RANK];
-    int n = 0, left = 0;
-    for (int k = 0; k < a->n; k++) {
-        bool goes = !keep[a->dims[k]] && !(other && has_dim(other, a->dims[k]));
-        if (goes) axes[n++] = k;
-        else a->dims[left++] = a->dims[k];
-    }
-    a->n = left;
-    if (n) a->value = lower_reduce(c, "ReduceSum", a->value, axes, n, false);
-}
-
-/* [product of the first group, of the second, of the third], the dimensions brought into that order. */
-static Value *grouped(LowerCtx *c, const EinsumPlan *plan, const Labelled *a, const int8_t *const *groups,
-                      const int *n) {
-    int64_t perm[TN_MAX_RANK] = {0}, sizes[3] = {1, 1, 1};
-    int rank = 0;
-    for (int g = 0; g < 3; g++) {
-        for (int k = 0; k < n[g]; k++) {
-            perm[rank++] = (const int8_t *)memchr(a->dims, groups[g][k], (size_t)a->n) - a->dims;
-            sizes[g] *= plan->size[groups[g][k]];
-        }
-    }
-    return lower_reshape(c, rank ? lower_transpose(c, a->value, perm) : a->value, sizes, 3);
-}
-
-/* One batched product: over what both have and nobody wants any more. */
-static bool multiply(LowerCtx *c, const EinsumPlan *plan, Labelled *a, Labelled *b, const bool *keep, Labelled *out) {
-    int8_t batch[TN_MAX_RANK], rows[TN_MAX_RANK], sums[TN_MAX_RANK], columns[TN_MAX_RANK];
-    int n_batch = 0, n_rows = 0, n_sums = 0, n_columns = 0;
-    int64_t sizes[TN_MAX_RANK];
-    sum_own(c, a, b, keep);
-    sum_own(c, b, a, keep);
-    for (int k = 0; k < a->n; k++) {
-        int8_t dim = a->dims[k];
-        if (!has_dim(b, dim)) rows[n_rows++] = dim;
-        else if (keep[dim]) batch[n_batch++] = dim;
-        else sums[n_sums++] = dim;
-    }
-    for (int k = 0; k < b->n; k++)
-        if (!has_dim(a, b->dims[k])) columns[n_columns++] = b->dims[k];
-    if (n_batch + n_rows + n_columns > TN_MAX_RANK) return c->declined = true, false;
-    Value *left = grouped(c, plan, a, (const int8_t *const[]){batch, rows, sums},
-                          (const int[]){n_batch, n_rows, n_sums});
-    Value *right = grouped(c, plan, b, (const int8_t *const[]){batch, sums, columns},
-                           (const int[]){n_batch, n_sums, n_columns});
-    *out = (Labelled){.n = 0};
-    for (int k = 0; k < n_batch; k++) out->dims[out->n++] = batch[k];
-    for (int k = 0; k < n_rows; k++) out->dims[out->n++] = rows[k];
-    for (int k = 0; k < n_columns; k++) out->dims[out->n++] = columns[k];
-    for (int k = 0; k < out->n; k++) sizes[k] = plan->size[out->dims[k]];
-    out->value = lower_reshape(c, LOWER(c, "MatMul", left, right), sizes, out->n);
-    return c->status == TN_OK;
-}
-
-/* Operands are multiplied from left to right. */
-static Value *product(LowerCtx *c, const EinsumPlan *plan) {
-    Labelled acc, next, out;
-    int64_t perm[TN_MAX_RANK] = {0};
-    bool keep[EINSUM_DIMS];
-    if (!open_operand(c, plan, 0, &acc)) return NULL;
-    for (int i = 1; i < plan->n_in; i++) {
-        for (int d = 0; d < EINSUM_DIMS; d++) keep[d] = d < plan->n_out;
-        for (int j = i + 1; j < plan->n_in; j++)
-            for (int d = 0; d < plan->rank[j]; d++) keep[plan->dim_of[j][d]] = true;
-        if (!open_operand(c, plan, i, &next) || !multiply(c, plan, &acc, &next, keep, &out)) return NULL;
-        acc = out;
-    }
-    for (int d = 0; d < EINSUM_DIMS; d++) keep[d] = d < plan->n_out;
-    sum_own(c, &acc, NULL, keep);
-    for (int k = 0; k < acc.n; k++) perm[acc.dims[k]] = k;
-    return acc.n ? lower_transpose(c, acc.value, perm) : acc.value;
-}
-
-/* MatMul and ReduceSum take no small integers. */
-static tn_status as_i64(LowerCtx *c) {
-    Value *operands[OP_MAX_INPUTS];
-    for (size_t i = 0; i < c->node->n_operands; i++) operands[i] = lower_cast(c, lower_in(c, i), TN_I64);
-    c->out[0] = lower_cast(c, lower_like(c, "Einsum", operands, c->node->n_operands), lower_dtype(lower_in(c, 0)));
-    return TN_OK;
-}
-
-static tn_status lower_einsum(LowerCtx *c) {
-    Shape shapes[OP_MAX_INPUTS];
-    EinsumPlan plan;
-    if (c->node->n_operands > OP_MAX_INPUTS) return lower_decline(c);
-    if (lower_by_widening(c) || !lower_sizes_known(c)) return TN_OK;
-    tn_dtype dtype = lower_dtype(lower_in(c, 0));
-    if (!dtype_is_float(dtype) && dtype_size(dtype) < 4) return as_i64(c);
-    for (size_t i = 0; i < c->node->n_operands; i++) shapes[i] = *lower_shape(lower_in(c, i));
-    TRY(make_plan(c->node, shapes, &plan));
-    c->out[0] = product(c, &plan);
-    return TN_OK;
-}
-
 const OpSchema op_Einsum = {
     .name = "Einsum",
     .summary = "Sums of products over labelled dimensions (ONNX 12)",
@@ -340,5 +205,5 @@ const OpSchema op_Einsum = {
     .reference = einsum_reference,
     .flops = einsum_flops,
     .lower = lower_einsum,
-    .lowering = "strided readings, transpositions, MatMul, ReduceSum",
+    .lowering = "Transpose, Unsqueeze, MatMul or Mul, ReduceSum; strided readings",
 };

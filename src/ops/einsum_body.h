@@ -56,7 +56,7 @@ static tn_status FN(einsum)(KernelCtx *c) {
     EinsumPlan plan;
     FN(EinsumJob) job = {.plan = &plan};
     for (int i = 0; i < c->n_in; i++) shapes[i] = shape_make(c->in[i]->rank, c->in[i]->dims);
-    TRY(make_plan(c->node, shapes, &plan));
+    TRY(einsum_plan(c->node, shapes, &plan));
     for (int i = 0; i < c->n_in; i++) {
         TRY(FN(dense)(c, i, &job.x[i]));
         operand_strides(&plan, i, c->in[i], job.stride[i]);

@@ -3,7 +3,6 @@
 #include "ops/op.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
 #define OP(id) extern const OpSchema op_##id;
 #include "ops/ops.def"
@@ -63,28 +62,6 @@ const OpSchema *op_find(Str domain, Str name) {
         return op ? op : search(table, STR("tn"), name);
     }
     return search(table, domain, name);
-}
-
-const OpSchema *op_named(Str name) {
-    size_t dot = name.n;
-    while (dot > 0 && name.s[dot - 1] != '.') dot--;
-    return op_find((Str){name.s, dot ? dot - 1 : 0}, (Str){name.s + dot, name.n - dot});
-}
-
-const char *op_hint(Str wrong, OpHint *out) {
-    const OpTable *table = table_now();
-    size_t least = SIZE_MAX;
-    out->text[0] = 0;
-    for (size_t i = 0; i < table->n; i++) {
-        const char *domain = domain_of(table->rows[i]);
-        char name[128]; /* longer ones are near to nothing */
-        snprintf(name, sizeof name, "%s%s%s", domain, domain[0] ? "." : "", table->rows[i]->name);
-        size_t distance = name_distance(wrong, str_of(name));
-        if (distance >= least) continue;
-        least = distance;
-        snprintf(out->text, sizeof out->text, "; did you mean \"%s\"?", name);
-    }
-    return out->text;
 }
 
 const OpSchema *const *op_table(size_t *n) {

@@ -560,29 +560,6 @@ static tn_status fn_target(const Expr *e, Match *m, const Val *args, Val *out) {
     return TN_OK;
 }
 
-/* An equation of Einsum with letters in the order of the alphabet, so that it can be compared. */
-static tn_status fn_equation(const Expr *e, Match *m, const Val *args, Val *out) {
-    (void)e;
-    char seen[26], *text = arena_array(m->arena, char, args[0].kind == V_STRING ? args[0].s.n + 1 : 1);
-    size_t n = 0, n_seen = 0;
-    *out = unknown;
-    if (!text) return TN_OUT_OF_MEMORY;
-    for (size_t i = 0; args[0].kind == V_STRING && i < args[0].s.n; i++) {
-        char c = args[0].s.s[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        size_t k = 0;
-        if (c == ' ') continue;
-        while (letter && k < n_seen && seen[k] != c) k++;
-        if (letter && k == n_seen) {
-            if (n_seen == sizeof seen) return TN_OK;
-            seen[n_seen++] = c;
-        }
-        text[n++] = letter ? (char)('a' + k) : c;
-    }
-    if (args[0].kind == V_STRING) *out = (Val){.kind = V_STRING, .s = {text, n}};
-    return TN_OK;
-}
-
 static tn_status unary(const Val *x, double (*fn)(double), Val *out) {
     *out = is_number(x) ? val_float(fn(number_of(x))) : unknown;
     return TN_OK;
@@ -635,7 +612,6 @@ static const Function functions[] = {
     {"dim", 2, true, fn_dim},
     {"disjoint", 2, false, fn_disjoint},
     {"dtype", 1, true, fn_dtype},
-    {"equation", 1, false, fn_equation},
     {"filled", 2, false, fn_filled},
     {"inverse", 1, false, fn_inverse},
     {"iota", 1, false, fn_iota},

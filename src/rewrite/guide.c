@@ -431,7 +431,7 @@ static void solve_call(Hole *h, const Expr *e, const Val *want) {
     else if (is_call(e, "inverse")) solve_inverse(h, e, want);
     else if (is_call(e, "axes")) solve_axes(h, e, want);
     else if (is_call(e, "mod")) solve_mod(h, e, want);
-    else if (is_call(e, "or_else") || is_call(e, "equation")) solve(h, e->args[0], want);
+    else if (is_call(e, "or_else")) solve(h, e->args[0], want);
 }
 
 /* [2] + $x == [2, 3] */

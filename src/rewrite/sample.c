@@ -554,7 +554,7 @@ static bool draw_node(Sampler *s, int k) {
     s->problem[0] = 0;
     s->unmet = NULL;
     if (!draw_slots(a) || !begin_attrs(a)) return false;
-    static const char *const early[] = {"transA", "transB", "equation"};
+    static const char *const early[] = {"transA", "transB"};
     for (size_t i = 0; i < sizeof early / sizeof *early; i++)
         if (!ask_draw_attr(a, early[i])) return false;
     if (!ask_shapes(a) || !make_leaves(a, false) || !guess_attrs(a)) return false;

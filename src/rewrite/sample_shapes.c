@@ -609,24 +609,6 @@ static bool shapes_quantise(Ask *a) {
     return true;
 }
 
-/* The equation is the words, but for blanks. */
-static bool shapes_einsum(Ask *a) {
-    char words[128];
-    size_t n = 0;
-    const Attr *equation = ask_attr(a, "equation");
-    if (!equation || equation->kind != ATTR_STRING || equation->s.n > 60) return false;
-    for (size_t i = 0; i < equation->s.n; i++) {
-        char c = equation->s.s[i];
-        bool letter = c >= 'a' && c <= 'z';
-        if (c == ' ') continue;
-        if (!letter && c != ',' && c != '-' && c != '>') return false;
-        if (letter && n && words[n - 1] >= 'a' && words[n - 1] <= 'z') words[n++] = ',';
-        words[n++] = c == ',' ? ';' : c;
-    }
-    words[n] = 0;
-    return follow_letters(a, words);
-}
-
 static bool shapes_gather_elements(Ask *a) {
     if (!any_shape(a, 0)) return false;
     const Slot *x = &a->in[0];
@@ -710,7 +692,6 @@ static const ShapeRow rows[] = {
     {"DequantizeLinear", NULL, shapes_quantise, true, 0},
     {"Dropout", NULL, shapes_first, true, 0},
     {"DynamicQuantizeLinear", NULL, shapes_first, true, 0},
-    {"Einsum", NULL, shapes_einsum, false, 0},
     {"Expand", NULL, shapes_first, false, 0},
     {"FastGelu", "S*,c;c", NULL, true, 0},
     {"Flatten", NULL, shapes_first, false, 0},

@@ -23,7 +23,7 @@ static tn_status run_nothing(PassRun *run, Graph *graph) {
 static tn_status put_instead(Node *node, const char *op) {
     Node *other;
     Value *operands[] = {node_operand(node, 0), node_operand(node, 1)};
-    TRY(node_new(node->graph, op_named(op), operands, node->n_operands, 1, &other));
+    TRY(node_new(node->graph, known_op(op), operands, node->n_operands, 1, &other));
     other->loc = node->loc;
     value_set_type(other->results[0], node->results[0]->type);
     node_insert_before(other, node);
@@ -615,7 +615,7 @@ static void test_only_touched(void **state) {
         memo_run_free(run);
         Node *changed = nth(g, CHANGED)->def;
         const OpSchema *op = changed->op;
-        changed->op = op_named("Mul");
+        changed->op = known_op("Mul");
         OK(memo_run(memo, g, &in, &run, &failed));
         uint64_t computed = memo_n_computed(memo) - (N + 1);
         if (small) assert_true(computed <= 2 * (N + 1));

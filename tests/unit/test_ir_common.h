@@ -45,8 +45,8 @@ static inline const Type *vector_type(Model *model, tn_dtype dtype, Dim n) {
     return type_tensor(model, dtype, &shape);
 }
 
-static inline const OpSchema *op_named(const char *name) {
-    const OpSchema *op = op_find((Str){NULL, 0}, str_of(name));
+static inline const OpSchema *known_op(const char *name) {
+    const OpSchema *op = op_named(str_of(name));
     if (!op) print_error("no op %s\n", name);
     assert_non_null(op);
     return op;
@@ -56,7 +56,7 @@ static inline const OpSchema *op_named(const char *name) {
 static inline Value *add_node(Graph *graph, const char *op, Value *a, Value *b, const char *name) {
     Node *node;
     Value *operands[] = {a, b};
-    OK(node_new(graph, op_named(op), operands, b ? 2 : a ? 1 : 0, 1, &node));
+    OK(node_new(graph, known_op(op), operands, b ? 2 : a ? 1 : 0, 1, &node));
     node->results[0]->type = vector_type(graph->model, TN_F32, 4);
     OK(value_set_name(node->results[0], str_of(name)));
     node_append(node);
@@ -73,7 +73,7 @@ static inline Value *add_input(Graph *graph, const char *name) {
 static inline Node *add_if(Graph *graph, Value *cond, const char *name) {
     Node *node;
     Graph *branch;
-    OK(node_new(graph, op_named("If"), &cond, 1, 1, &node));
+    OK(node_new(graph, known_op("If"), &cond, 1, 1, &node));
     node->results[0]->type = vector_type(graph->model, TN_F32, 4);
     OK(value_set_name(node->results[0], str_of(name)));
     OK(graph_new(graph->model, node, STR("then"), &branch));

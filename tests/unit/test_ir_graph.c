@@ -80,7 +80,7 @@ static void test_order(void **state) {
     for (int phase = 0; phase < 3; phase++)
         for (int i = 0; i < N; i++) {
             Node *place = phase == 0 ? nodes[N / 2] : phase == 1 ? g->first : nodes[next_random(&seed) % n];
-            OK(node_new(g, op_named("Relu"), &x, 1, 1, &nodes[n]));
+            OK(node_new(g, known_op("Relu"), &x, 1, 1, &nodes[n]));
             assert_false(node_is_placed(nodes[n]));
             node_insert_before(nodes[n++], place);
         }
@@ -266,7 +266,7 @@ static void test_model_parts(void **state) {
     f.ctx->limits.max_nodes = 2;
     add_node(m->main, "Relu", m->main->inputs.data[0], NULL, "y");
     Node *node;
-    assert_int_equal(node_new(m->main, op_named("Relu"), NULL, 0, 1, &node), TN_LIMIT);
+    assert_int_equal(node_new(m->main, known_op("Relu"), NULL, 0, 1, &node), TN_LIMIT);
     OK(model_verify(m) == TN_OK ? TN_OK : TN_INTERNAL);
     fixture_end(&f);
 }

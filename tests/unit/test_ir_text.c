@@ -387,7 +387,7 @@ static void test_float_words(void **state) {
         Node *node;
         OK(model_new(ctx, &model));
         Value *x = add_input(model->main, "x");
-        OK(node_new(model->main, op_named("LeakyRelu"), &x, 1, 1, &node));
+        OK(node_new(model->main, known_op("LeakyRelu"), &x, 1, 1, &node));
         OK(node_set_float(node, "alpha", value));
         Text text;
         text_init(&text, &ctx->allocator);
@@ -518,7 +518,7 @@ static const BadText bad_texts[] = {
     {"tn 1\ngraph @g(%x, %x) -> () {}", "2:14", "%x is defined twice"},
     {"tn 1\ngraph @g(%x) -> (%y) {}", "2:18", "%y is not defined before this place"},
     {"tn 1\ngraph @g(%image) -> () {\n  %y = Relu(%imagee)\n}", "3:13", "did you mean %image?"},
-    {"tn 1\ngraph @g(%x) -> () {\n  %y = Rellu(%x)\n}", "3:8", "did you mean Relu?"},
+    {"tn 1\ngraph @g(%x) -> () {\n  %y = Rellu(%x)\n}", "3:8", "did you mean \"Relu\"?"},
     {"tn 1\ngraph @g(%x) -> () {\n  %y = Relu(%x) {alpha=1}\n}", "3:3", "alpha"},
     {"tn 1\ngraph @g(%x) -> () {\n  %y = LeakyRelu(%x) {alpha=1, alpha=2}\n}", "3:32", "there twice"},
     {"tn 1\ngraph @g(%x) -> () {\n  %y = Relu(%x, %x)\n}", "3:3", "operands"},

@@ -24,15 +24,15 @@ static void test_arity(void **state) {
     assert_invalid(&f, "has 3 operands; the op takes 2");
     node_truncate_operands(sum, 2);
     Node *none;
-    OK(node_new(g, op_named("Concat"), NULL, 0, 1, &none));
+    OK(node_new(g, known_op("Concat"), NULL, 0, 1, &none));
     assert_int_equal(node_check(none), TN_INVALID_MODEL);
     assert_says("has 0 operands; the op takes at least 1");
-    OK(node_new(g, op_named("Relu"), &x, 1, 2, &none));
+    OK(node_new(g, known_op("Relu"), &x, 1, 2, &none));
     assert_int_equal(node_check(none), TN_INVALID_MODEL);
     assert_says("has 2 results; the op gives 1");
     node_erase(none);
     Value *clip[] = {x, NULL, x, x};
-    OK(node_new(g, op_named("Clip"), clip, 3, 1, &none));
+    OK(node_new(g, known_op("Clip"), clip, 3, 1, &none));
     OK(node_check(none));
     OK(node_add_operand(none, x));
     assert_int_equal(node_check(none), TN_INVALID_MODEL);
@@ -112,7 +112,7 @@ static void test_visibility(void **state) {
     assert_invalid(&f, "output 0 of graph \"else\" is missing");
     OK(node_set_operand(otherwise->ret, 0, a));
     Node *loose;
-    OK(node_new(g, op_named("Relu"), &x, 1, 1, &loose));
+    OK(node_new(g, known_op("Relu"), &x, 1, 1, &loose));
     assert_invalid(&f, "the node reads \"x\" but stands in no graph");
     OK(node_set_operand(loose, 0, NULL));
     OK(model_verify(f.model));

@@ -231,7 +231,7 @@ static tn_status on_mutate(Mutator *m, const Node *node, Graph *into, Value *con
     *changed = true;
     if (change->give_nothing) return TN_OK;
     Node *fresh;
-    TRY(node_new(into, op_named("Relu"), operands, 1, 1, &fresh));
+    TRY(node_new(into, known_op("Relu"), operands, 1, 1, &fresh));
     fresh->results[0]->type = operands[0]->type;
     node_append(fresh);
     results[0] = fresh->results[0];

@@ -33,7 +33,7 @@ static tn_status run_rename(PassRun *run, Graph *graph) {
 static tn_status run_add_node(PassRun *run, Graph *graph) {
     Node *node;
     (void)run;
-    TRY(node_new(graph, op_named("Identity"), &graph->inputs.data[0], 1, 1, &node));
+    TRY(node_new(graph, known_op("Identity"), &graph->inputs.data[0], 1, 1, &node));
     node_append(node);
     return TN_OK;
 }

@@ -61,7 +61,7 @@ static Value *some_value(Maker *m, tn_dtype dtype) {
 static Node *make_node(Maker *m, const char *op, Value *const *operands, int n, int n_results) {
     Node *node;
     char loc[40];
-    OK(node_new(m->graph, op_named(op), operands, (size_t)n, (size_t)n_results, &node));
+    OK(node_new(m->graph, known_op(op), operands, (size_t)n, (size_t)n_results, &node));
     if (rng_chance(&m->rng, 60)) {
         snprintf(loc, sizeof loc, "node %u", node->id);
         node->loc = model_str(m->model, str_of(loc));
