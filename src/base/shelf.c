@@ -50,9 +50,20 @@ static void drop_block(Shelf *shelf, size_t i) {
     mem_free(shelf->allocator, b.data, b.size);
 }
 
-/* All in all never more than was lent at a time: the oldest go. */
-static void tidy(Shelf *shelf) {
-    while (shelf->blocks.len > 0 && (shelf->closed || shelf->kept + shelf->lent > shelf->most)) drop_block(shelf, 0);
+/* All in all never more than twice what was lent at a time: the oldest go. Results of very different sizes take turns where
+   inputs do, and each finds its own. */
+static void tidy(Shelf *shelf, size_t wanted) {
+    while (shelf->blocks.len > 0 && (shelf->closed || shelf->kept + shelf->lent + wanted > 2 * shelf->most))
+        drop_block(shelf, 0);
+}
+
+/* Blocks that are too small now, but served for results about as large, which have grown: they make room for the new one. */
+static void drop_outgrown(Shelf *shelf, size_t size) {
+    for (size_t i = 0; i < shelf->blocks.len && shelf->kept + shelf->lent + size > shelf->most;) {
+        size_t have = shelf->blocks.data[i].size;
+        if (have < size && size < 2 * have) drop_block(shelf, i);
+        else i++;
+    }
 }
 
 static void free_shelf(Shelf *shelf) {
@@ -94,7 +105,7 @@ static void give_back(void *user, void *data, size_t size) {
     bool keeps = !shelf->closed && vec_push(shelf->allocator, &shelf->blocks, b) == TN_OK;
 #endif
     if (keeps) shelf->kept += b.size;
-    tidy(shelf);
+    tidy(shelf, 0);
     bool last = shelf->closed && shelf->loans.len == 0;
     pthread_mutex_unlock(&shelf->lock);
     if (!keeps) mem_free(shelf->allocator, b.data, b.size);
@@ -104,9 +115,10 @@ static void give_back(void *user, void *data, size_t size) {
 static void *lend(Shelf *shelf, size_t size) {
     if (vec_push(shelf->allocator, &shelf->loans, (Block){0}) != TN_OK) return NULL;
     Block b = find_block(shelf, size);
-    if (!b.data) { /* what has no use any more makes room first */
+    if (!b.data) {
         shelf->most = shelf->most > shelf->lent + size ? shelf->most : shelf->lent + size;
-        while (shelf->blocks.len > 0 && shelf->kept + shelf->lent + size > shelf->most) drop_block(shelf, 0);
+        drop_outgrown(shelf, size);
+        tidy(shelf, size);
         b = (Block){mem_alloc(shelf->allocator, size, ALIGN), size};
     }
     if (b.data) {
@@ -136,7 +148,7 @@ void shelf_close(Shelf *shelf) {
     if (!shelf) return;
     pthread_mutex_lock(&shelf->lock);
     shelf->closed = true;
-    tidy(shelf);
+    tidy(shelf, 0);
     bool last = shelf->loans.len == 0;
     pthread_mutex_unlock(&shelf->lock);
     if (last) free_shelf(shelf);
