@@ -198,23 +198,36 @@ tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* Grows by moving: values already there keep their offsets. What is not large will be used whole. */
-tn_status frame_reserve(Frame *f, int64_t size) {
-    enum { MOST_TOUCHED = 64 << 20 };
-    Memory *m = f->memory;
+/* A quarter more than there was, where that is enough: sizes that grow a little each time seldom find it too small. What is not large will be used whole, and is brought in at once; the room beyond it when it is used. */
+static tn_status take_memory(Context *ctx, const Memory *before, size_t size, Memory *out) {
+    enum { MOST_TOUCHED = 64 << 20, LEAST = 64 << 10 /* fewer pages cost nothing to speak of */ };
+    size_t room = before->size + before->size / 4;
+    out->size = before->size >= LEAST && size < room && room <= ctx->limits.max_bytes ? room : size;
+    out->base = mem_alloc(&ctx->allocator, out->size, PLAN_ALIGN);
+    if (!out->base) return TN_OUT_OF_MEMORY;
+    mem_touch(out->base, size < MOST_TOUCHED ? size : MOST_TOUCHED);
+    return TN_OK;
+}
+
+tn_status frame_reserve(Frame *f, int64_t size, bool keep) {
+    Memory *m = f->memory, more;
     size = max_i64(size, PLAN_ALIGN); /* results without elements have an address too */
     Context *ctx = f->runner->ctx;
     if ((uint64_t)size > ctx->limits.max_bytes)
         return fail(TN_LIMIT, "intermediate values take %lld bytes, more than the limit of %llu", (long long)size,
                     (unsigned long long)ctx->limits.max_bytes);
     if ((size_t)size <= m->size) return TN_OK;
-    void *base = mem_alloc(&ctx->allocator, (size_t)size, PLAN_ALIGN);
-    if (!base) return TN_OUT_OF_MEMORY;
-    mem_touch(base, (size_t)min_i64(size, MOST_TOUCHED));
-    if (m->base) memcpy(base, m->base, m->size);
-    mem_free(&ctx->allocator, m->base, m->size);
-    *m = (Memory){base, (size_t)size};
-    return TN_OK;
+    if (!keep) { /* before there is more: both need not be there at once */
+        mem_free(&ctx->allocator, m->base, m->size);
+        m->base = NULL;
+    }
+    tn_status status = take_memory(ctx, m, (size_t)size, &more);
+    if (status == TN_OK && m->base) memcpy(more.base, m->base, m->size);
+    if (status == TN_OK || !keep) {
+        mem_free(&ctx->allocator, m->base, m->size);
+        *m = status == TN_OK ? more : (Memory){0};
+    }
+    return status;
 }
 
 static void *root_data(Frame *f, int32_t root) {

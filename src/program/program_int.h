@@ -111,7 +111,8 @@ tn_status frame_read_constants(Frame *f);
 tn_status frame_bind(Frame *f, int32_t end);
 /* Constants and given tensors take their places for a run. */
 tn_status frame_start(Frame *f, const Tensor *inputs, const Tensor *captures);
-tn_status frame_reserve(Frame *f, int64_t size);
+/* Memory for that many bytes, where values keep their offsets; unless `keep`, what is there is of no use any more. */
+tn_status frame_reserve(Frame *f, int64_t size, bool keep);
 /* Zeroed memory of its own for slot `s`, whose tensor is set but for data. */
 tn_status frame_own(Frame *f, int32_t s);
 /* Slot `s` becomes a value that its kernel brought; the reference is taken over, also on failure. */

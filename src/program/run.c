@@ -235,7 +235,7 @@ static tn_status run_segment(Frame *f, size_t k) {
     if (k >= f->segments.len || !f->segments.data[k].planned || !segment_holds(f, k)) TRY(segment_plan(f, k));
     const Segment *seg = &f->segments.data[k];
     TRY(frame_read_constants(f));
-    TRY(frame_reserve(f, f->arena_size));
+    TRY(frame_reserve(f, f->arena_size, k > 0));
     TRY(frame_bind(f, seg->end));
     for (int32_t i = seg->start; i < seg->end; i++) TRY(frame_run_instr(f, i));
     return TN_OK;

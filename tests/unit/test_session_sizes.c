@@ -95,6 +95,40 @@ static void test_sizes_change(void **state) {
     end(&f);
 }
 
+/* Memory that has to grow grows by a quarter, so that few of many sizes pay for it. */
+static void test_sizes_grow(void **state) {
+    (void)state;
+    static const char text[] = FORM("graph @g(%x: f32[n,64]) -> (%y) {\n  %w = Expand(f32[] 0.125, i64[2] [64, 64])\n"
+                                    "  %a = MatMul(%x, %w)\n  %b = Softmax(%a)\n  %y = MatMul(%b, %w)\n}\n");
+    Fix f;
+    tn_session *s, *fresh;
+    tn_session_info info;
+    uint64_t before = 0;
+    int grown = 0, sizes = 0;
+    begin(&f, text);
+    OK(tn_session_create(f.model, NULL, &s));
+    for (int64_t n = 300; n < 700; n += 10, sizes++) {
+        tn_tensor *in[] = {floats(f.ctx, 2, (int64_t[]){n, 64}, 5)}, *got[1] = {0}, *want[1] = {0};
+        OK(run(s, in, got));
+        OK(tn_session_get_info(s, &info));
+        assert_true(info.allocated_bytes >= info.arena_bytes && info.allocated_bytes <= info.arena_bytes * 5 / 4);
+        grown += info.allocated_bytes != before;
+        before = info.allocated_bytes;
+        OK(tn_session_create(f.model, NULL, &fresh));
+        OK(run(fresh, in, want));
+        OK(tn_session_get_info(fresh, &info));
+        assert_int_equal(info.allocated_bytes, info.arena_bytes); /* nobody knows that there will be larger ones */
+        assert_same(got[0], want[0]);
+        release(in, 1);
+        release(got, 1);
+        release(want, 1);
+        tn_session_release(fresh);
+    }
+    assert_true(before > 65536 && grown > 1 && grown < sizes / 4);
+    tn_session_release(s);
+    end(&f);
+}
+
 /* What does not depend on the size that changes stays, and can be relied on; what would change it is refused. */
 static void test_fixed_sizes(void **state) {
     (void)state;
@@ -142,6 +176,7 @@ static void test_fixed_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_part_of_constant), cmocka_unit_test(test_other_constant),
-                                       cmocka_unit_test(test_sizes_change), cmocka_unit_test(test_fixed_sizes)};
+                                       cmocka_unit_test(test_sizes_change), cmocka_unit_test(test_sizes_grow),
+                                       cmocka_unit_test(test_fixed_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
