@@ -16,7 +16,7 @@ const OpSchema op_return = {
 };
 
 bool op_is_constant(const OpSchema *op) {
-    return op->domain && strcmp(op->name, "Const") == 0 && strcmp(op->domain, "tn") == 0;
+    return op->kind == OP_HOST && op->domain && strcmp(op->name, "Const") == 0 && strcmp(op->domain, "tn") == 0;
 }
 
 /* Asked for often, and mostly of others. */

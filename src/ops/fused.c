@@ -72,7 +72,7 @@ static tn_status add_flops(Body *b, const Node *node, const InferValue *in, cons
 enum { FEW = 6 };
 
 static tn_status infer_one(Body *b, const Node *node) {
-    InferValue few[FEW] = {{0}}, *in = few;
+    InferValue few[FEW], *in = few;
     const Tensor *payload = value_payload(node_result(node, 0));
     if (payload) {
         few[0] = infer_concrete(payload, true);

@@ -171,10 +171,12 @@ tn_status frame_choose(Frame *f, const Tensor *inputs, const Tensor *captures) {
     f->planned = false;
     for (size_t i = 0; i < f->segments.len; i++) f->segments.data[i].planned = false;
     frame_finish(f);
-    memset(f->state, 0, p->slots.len * sizeof *f->state);
     f->arena_size = 0;
     for (size_t s = 0; s < p->slots.len; s++) {
-        if (p->slots.data[s].kind != SLOT_CONST) continue;
+        bool constant = p->slots.data[s].kind == SLOT_CONST;
+        if (constant && f->state[s].read) continue; /* as it was for other sizes */
+        f->state[s] = (SlotState){0};
+        if (!constant) continue;
         TRY(bind_constant(f, (int32_t)s, false));
         f->state[s] = (SlotState){.known = true, .fixed = true, .home = HOME_CONST, .root = (int32_t)s};
     }

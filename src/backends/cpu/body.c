@@ -94,7 +94,7 @@ static const Row rows[] = {
 
 static const Row *row_of(const OpSchema *op) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, op->name) == 0 &&
+        if (rows[i].name[0] == op->name[0] && strcmp(rows[i].name, op->name) == 0 &&
             (rows[i].domain ? op->domain && strcmp(rows[i].domain, op->domain) == 0 : !op->domain))
             return &rows[i];
     return NULL;

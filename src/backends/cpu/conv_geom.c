@@ -3,16 +3,22 @@
 #include "backends/cpu/conv_int.h"
 
 static void read_list(const Node *node, const char *name, int n, int64_t missing, int64_t *out) {
-    IntList list = {0};
-    if (op_attr_spec(node->op, str_of(name))) list = attr_ints(node, name);
+    IntList list = attr_ints(node, name);
     for (int i = 0; i < n; i++) out[i] = (size_t)i < list.n ? list.data[i] : missing;
 }
 
-static bool auto_pad_is(const Node *node, const char *how) {
-    return op_attr_spec(node->op, STR("auto_pad")) && attr_string_is(node, "auto_pad", how);
+/* Where pads come from: asked for at every plan, of nodes that mostly do not say. */
+typedef enum Pads { PADS_GIVEN, PADS_NONE, PADS_UPPER, PADS_LOWER } Pads;
+
+static Pads pads_of(const Node *node) {
+    const Attr *a = attr_get(node, "auto_pad");
+    if (!a || a->kind != ATTR_STRING) return PADS_GIVEN;
+    if (str_equal(a->s, STR("SAME_UPPER"))) return PADS_UPPER;
+    if (str_equal(a->s, STR("SAME_LOWER"))) return PADS_LOWER;
+    return str_equal(a->s, STR("VALID")) ? PADS_NONE : PADS_GIVEN;
 }
 
-static bool pads_follow(const Node *node) { return auto_pad_is(node, "SAME_UPPER") || auto_pad_is(node, "SAME_LOWER"); }
+static bool pads_follow(Pads pads) { return pads == PADS_UPPER || pads == PADS_LOWER; }
 
 void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *win) {
     int64_t pads[2 * CONV_DIMS] = {0};
@@ -20,7 +26,7 @@ void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *wi
     read_list(node, "kernel_shape", rank, 1, win->kernel);
     read_list(node, "strides", rank, 1, win->stride);
     read_list(node, "dilations", rank, 1, win->dilation);
-    if (!pads_follow(node) && !auto_pad_is(node, "VALID")) read_list(node, "pads", 2 * rank, 0, pads);
+    if (pads_of(node) == PADS_GIVEN) read_list(node, "pads", 2 * rank, 0, pads);
     for (int d = 0; d < rank; d++) {
         if (weights) win->kernel[d] = weights->dims[2 + d];
         win->begin[d] = pads[d];
@@ -29,19 +35,19 @@ void window_of(const Node *node, int rank, const Tensor *weights, ConvWindow *wi
 }
 
 void window_fix(const Node *node, const int64_t *in, const int64_t *out, ConvWindow *win) {
-    if (!pads_follow(node)) return;
-    bool upper = auto_pad_is(node, "SAME_UPPER");
+    Pads pads = pads_of(node);
+    if (!pads_follow(pads)) return;
     for (int d = 0; d < win->rank; d++) {
         int64_t span = (win->kernel[d] - 1) * win->dilation[d] + 1;
         int64_t total = max_i64((out[d] - 1) * win->stride[d] + span - in[d], 0);
-        win->begin[d] = upper ? total / 2 : total - total / 2;
+        win->begin[d] = pads == PADS_UPPER ? total / 2 : total - total / 2;
         win->end[d] = total - win->begin[d];
     }
 }
 
 int64_t window_size(const Node *node, const ConvWindow *win, int d, int64_t in) {
     int64_t stride = win->stride[d], span = (win->kernel[d] - 1) * win->dilation[d] + 1;
-    if (pads_follow(node)) return (in + stride - 1) / stride;
+    if (pads_follow(pads_of(node))) return (in + stride - 1) / stride;
     int64_t room = in + win->begin[d] + win->end[d] - span;
     return room < 0 ? 0 : room / stride + 1;
 }
