@@ -75,7 +75,7 @@ void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
    what is to be measured. */
 typedef struct Trials Trials;
 tn_status choose_way(Planning *p, int32_t i, KernelQuery *q, Step *step);
-void trials_free(Frame *f, Step *step);
+void trials_free(const Frame *f, Step *step);
 /* Operands that neither the step nor any trial reads. */
 uint32_t trials_replaced(const Step *step);
 /* While measuring, how the step is to be done this time; NULL: as it is. */

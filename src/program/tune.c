@@ -24,7 +24,7 @@ struct Trials {
 
 /* ---- making -------------------------------------------------------------------------------------------------- */
 
-void trials_free(Frame *f, Step *step) {
+void trials_free(const Frame *f, Step *step) {
     Trials *trials = step->trials;
     const Allocator *a = &f->runner->ctx->allocator;
     if (!trials) return;
@@ -116,14 +116,23 @@ static tn_status add_trials(Map *works, Trials *trials) {
     return TN_OK;
 }
 
-/* Frames nest as bodies do. */
-static tn_status gather(Frame *f, Map *works) {
+/* Calls `fn` for all steps that have trials, of nested frames too, as bodies nest; the first failure, once all are done. */
+static tn_status each_trial(const Frame *f, tn_status (*fn)(const Frame *f, Step *step, void *user), void *user) {
+    tn_status status = TN_OK, latest;
     for (size_t i = 0; i < f->program->instrs.len; i++) {
-        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
-            if (f->children[i][k]) TRY(gather(f->children[i][k], works));
-        if (f->steps[i].trials) TRY(add_trials(works, f->steps[i].trials));
+        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++) {
+            latest = f->children[i][k] ? each_trial(f->children[i][k], fn, user) : TN_OK;
+            status = status == TN_OK ? latest : status;
+        }
+        latest = f->steps[i].trials ? fn(f, &f->steps[i], user) : TN_OK;
+        status = status == TN_OK ? latest : status;
     }
-    return TN_OK;
+    return status;
+}
+
+static tn_status gather(const Frame *f, Step *step, void *works) {
+    (void)f;
+    return add_trials(works, step->trials);
 }
 
 static tn_status keep_choice(Tuning *tuning, const Trials *trials) {
@@ -138,7 +147,7 @@ static tn_status keep_choice(Tuning *tuning, const Trials *trials) {
 }
 
 /* The way that was chosen for such work; as before where none was. */
-static tn_status take_choice(Frame *f, Step *step) {
+static tn_status take_choice(const Frame *f, Step *step) {
     Context *ctx = f->runner->ctx;
     Trials *trials = step->trials;
     const TuningChoice *choice = tuning_find(f->runner->tuning, (Str){trials->work.s, trials->work.n});
@@ -154,39 +163,34 @@ static tn_status take_choice(Frame *f, Step *step) {
     return TN_OK;
 }
 
-static tn_status take_choices(Frame *f) {
-    tn_status status = TN_OK;
-    for (size_t i = 0; i < f->program->instrs.len; i++) {
-        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++)
-            if (f->children[i][k] && take_choices(f->children[i][k]) != TN_OK) status = TN_OUT_OF_MEMORY;
-        if (!f->steps[i].trials) continue;
-        if (take_choice(f, &f->steps[i]) != TN_OK) status = TN_OUT_OF_MEMORY;
-        trials_free(f, &f->steps[i]);
-    }
+static tn_status settle(const Frame *f, Step *step, void *user) {
+    (void)user;
+    tn_status status = take_choice(f, step);
+    trials_free(f, step);
     return status;
 }
 
 tn_status frame_settle(Frame *f) {
     Map works;
     map_init(&works, &f->runner->ctx->allocator);
-    tn_status status = gather(f, &works);
+    tn_status status = each_trial(f, gather, &works);
     for (size_t i = 0; i < works.len && status == TN_OK; i++)
         status = keep_choice(f->runner->tuning, works.entries[i].value);
     map_free(&works);
-    tn_status taken = take_choices(f);
+    tn_status taken = each_trial(f, settle, NULL);
     return status == TN_OK ? taken : status;
+}
+
+static tn_status count_ways(const Frame *f, Step *step, void *user) {
+    (void)f;
+    size_t *most = user, own = (size_t)step->trials->n;
+    *most = own > *most ? own : *most;
+    return TN_OK;
 }
 
 size_t frame_most_ways(const Frame *f) {
     size_t most = 0;
-    for (size_t i = 0; i < f->program->instrs.len; i++) {
-        for (uint32_t k = 0; f->children[i] && k < f->program->instrs.data[i].n_bodies; k++) {
-            size_t inner = f->children[i][k] ? frame_most_ways(f->children[i][k]) : 0;
-            most = inner > most ? inner : most;
-        }
-        size_t own = f->steps[i].trials ? (size_t)f->steps[i].trials->n : 0;
-        most = own > most ? own : most;
-    }
+    (void)each_trial(f, count_ways, &most);
     return most;
 }
 
