@@ -132,10 +132,11 @@ static bool read_names(PyObject *tuple, const char **names, size_t *n) {
     return true;
 }
 
-/* Two lists of names, on one block of memory. */
-static bool read_path(PyObject *pair, tn_path *path) {
+/* Two lists of names, on one block of memory, and how ops are run. */
+static bool read_path(PyObject *tuple, tn_path *path) {
     PyObject *from, *to;
-    if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "O!O!", &PyTuple_Type, &from, &PyTuple_Type, &to)) {
+    if (!PyTuple_Check(tuple) ||
+        !PyArg_ParseTuple(tuple, "O!O!|z", &PyTuple_Type, &from, &PyTuple_Type, &to, &path->lowering)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a path is a pair of tuples of names");
         return false;
     }
@@ -147,17 +148,28 @@ static bool read_path(PyObject *pair, tn_path *path) {
     return read_names(from, names, &path->n_inputs) && read_names(to, names + n_from, &path->n_outputs);
 }
 
+bool py_paths_read(PyObject *tuple, PathList *out) {
+    out->n = (size_t)PyTuple_Size(tuple);
+    out->list = PyMem_Calloc(out->n + 1, sizeof *out->list);
+    bool ready = out->list || PyErr_NoMemory();
+    for (size_t i = 0; ready && i < out->n; i++)
+        ready = read_path(PyTuple_GetItem(tuple, (Py_ssize_t)i), &out->list[i]);
+    return ready;
+}
+
+void py_paths_free(PathList *paths) {
+    for (size_t i = 0; paths->list && i < paths->n; i++) PyMem_Free((void *)paths->list[i].inputs);
+    PyMem_Free(paths->list);
+}
+
 static PyObject *model_extract(PyObject *self, PyObject *args) {
     PyObject *list;
+    PathList paths;
     tn_model *part = NULL;
     if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &list) || py_model_check((ModelObject *)self) < 0) return NULL;
-    size_t n = (size_t)PyTuple_Size(list);
-    tn_path *paths = PyMem_Calloc(n + 1, sizeof *paths);
-    bool ready = paths || PyErr_NoMemory();
-    for (size_t i = 0; ready && i < n; i++) ready = read_path(PyTuple_GetItem(list, (Py_ssize_t)i), &paths[i]);
-    tn_status status = ready ? tn_model_extract(model_of(self), paths, n, &part) : TN_OK;
-    for (size_t i = 0; paths && i < n; i++) PyMem_Free((void *)paths[i].inputs);
-    PyMem_Free(paths);
+    bool ready = py_paths_read(list, &paths);
+    tn_status status = ready ? tn_model_extract(model_of(self), paths.list, paths.n, &part) : TN_OK;
+    py_paths_free(&paths);
     if (status != TN_OK) return py_raise_status(status);
     return ready ? py_model_object(Py_TYPE(self), part, false) : NULL;
 }

@@ -24,26 +24,34 @@ static bool create(ModelObject *model, tn_session_options options, PyObject *pas
     return done;
 }
 
+static bool read_outputs(PyObject *tuple, const char ***names, size_t *n) {
+    *n = tuple ? (size_t)PyTuple_Size(tuple) : 0;
+    if (!(*names = PyMem_Calloc(*n + 1, sizeof **names))) return PyErr_NoMemory() != NULL;
+    for (size_t i = 0; i < *n; i++)
+        if (!((*names)[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), NULL))) return false;
+    return true;
+}
+
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"model", "outputs", "max_plans", "passes", "tuning_file", "tune", NULL};
+    static char *words[] = {"model", "outputs", "max_plans", "passes", "tuning_file", "tune", "paths", NULL};
     ModelObject *model;
-    PyObject *outputs = NULL, *passes = Py_None;
-    int max_plans = 0, tune = 0;
-    const char *tuning_file = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!iOzp", words, py_model_type, &model, &PyTuple_Type, &outputs,
-                                     &max_plans, &passes, &tuning_file, &tune) ||
+    PyObject *outputs = NULL, *passes = Py_None, *list = NULL;
+    tn_session_options options = {0};
+    PathList paths = {0};
+    const char **names = NULL;
+    int tune = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!iOzpO!", words, py_model_type, &model, &PyTuple_Type, &outputs,
+                                     &options.max_plans, &passes, &options.tuning_file, &tune, &PyTuple_Type, &list) ||
         py_model_check(model) < 0 || py_model_idle(model, true) < 0)
         return NULL;
-    Py_ssize_t n = outputs ? PyTuple_Size(outputs) : 0;
     SessionObject *self = (SessionObject *)PyType_GenericAlloc(type, 0);
-    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
-    bool ready = self && names;
-    if (self && !names) PyErr_NoMemory();
-    for (Py_ssize_t i = 0; ready && i < n; i++)
-        ready = (names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(outputs, i), NULL));
-    tn_session_options options = {
-        .outputs = names, .n_outputs = (size_t)n, .max_plans = max_plans, .tuning_file = tuning_file, .tune = tune};
+    options.tune = tune;
+    bool ready = self && read_outputs(outputs, &names, &options.n_outputs) && (!list || py_paths_read(list, &paths));
+    options.outputs = names;
+    options.paths = paths.list;
+    options.n_paths = paths.n;
     ready = ready && create(model, options, passes, &self->session);
+    py_paths_free(&paths);
     PyMem_Free(names);
     if (!ready) {
         Py_XDECREF(self);

@@ -98,6 +98,13 @@ int py_handle_check(PyObject *object, HandleKind kind);
 static inline HandleObject *handle_of(PyObject *object) { return (HandleObject *)object; }
 /* Makes all handles of the model say that they are erased: its memory is gone. */
 void py_forget_handles(ModelObject *model);
+/* Paths of a tuple of them, whose strings it keeps; to be freed in any case. False with the exception set. */
+typedef struct PathList {
+    tn_path *list;
+    size_t n;
+} PathList;
+bool py_paths_read(PyObject *tuple, PathList *out);
+void py_paths_free(PathList *paths);
 /* -1 with the exception set when there is no model any more. */
 int py_model_check(ModelObject *model);
 /* -1 with the exception set while a session of the model lives, or it is walked or rebuilt. */

@@ -63,13 +63,31 @@ class ModelMetadata:
         self.custom_metadata_map = {key: value for key, value in fields.items() if not own(key)}
 
 
+_Path = tuple[tuple[str, ...], tuple[str, ...], "str | None"]
+
+
+def _path(begin: Sequence[str], end: Sequence[str], lowering: str | None = None) -> _Path:
+    return tuple(begin), tuple(end), lowering or None
+
+
 class _Pool:
-    """Sessions of the engine for one choice of outputs: as many as have run at once."""
+    """Sessions of the engine for one choice of outputs: as many as have run at once. `paths`: some say how ops are run; then
+    all of them run for any outputs, since the earliest that needs an op has its say."""
 
     def __init__(
-        self, model: Model, outputs: tuple[str, ...], passes: tuple[Any, ...], tuning: tuple[str | None, bool]
+        self,
+        model: Model,
+        outputs: tuple[str, ...],
+        passes: tuple[Any, ...],
+        tuning: tuple[str | None, bool],
+        paths: tuple[_Path, ...] = (),
     ):
-        self._model, self.outputs, self._passes, self._tuning = model, outputs, passes, tuning
+        if paths:
+            ends = tuple(dict.fromkeys(name for _, end, _ in paths for name in end))
+            besides = tuple(name for name in outputs if name not in ends)
+            paths += (((), besides, None),) if besides else ()
+            outputs = ends + besides
+        self._model, self.outputs, self._passes, self._tuning, self._paths = model, outputs, passes, tuning, paths
         self._idle: list[_tenon.Session] = []
         self._single = False
 
@@ -80,7 +98,10 @@ class _Pool:
             if self._single:
                 raise Fail("STATE", "a session with state is running in another thread") from None
             file, tune = self._tuning
-            return _tenon.Session(self._model, self.outputs, passes=self._passes, tuning_file=file, tune=tune)
+            outputs = () if self._paths else self.outputs
+            return _tenon.Session(
+                self._model, outputs, passes=self._passes, tuning_file=file, tune=tune, paths=self._paths
+            )
 
     def give(self, session: _tenon.Session) -> None:
         self._idle.append(session)
@@ -108,7 +129,8 @@ class InferenceSession:
     `path_or_bytes`: a file's name, the bytes of one, an onnx.ModelProto, or a tenonrt.Model. `threads`: as
     SessionOptions.intra_op_num_threads; 0 is one for each processor. `passes`: a list of passes, as names or as the text of a
     pipeline, that takes the place of the default one; as SessionOptions.passes. `disabled_optimizers`: names of passes.
-    `paths`: run only these parts of the model, as Model.extract has them.
+    `paths`: run only these parts of the model, as Model.extract has them; a path may have a third item, how those of its ops
+    are run that no earlier path needs, as SessionOptions.lowering says it.
     """
 
     def __init__(
@@ -121,7 +143,7 @@ class InferenceSession:
         threads: int | None = None,
         passes: str | Sequence[str] | None = None,
         disabled_optimizers: Iterable[str] | None = None,
-        paths: Sequence[tuple[Sequence[str], Sequence[str]]] | None = None,
+        paths: Sequence[tuple[Sequence[str], Sequence[str]] | tuple[Sequence[str], Sequence[str], str | None]] | None = None,
         **kwargs: Any,
     ):
         for name in kwargs:
@@ -133,8 +155,11 @@ class InferenceSession:
         self._context = _arrays.context(self._threads)
         self._passes = self._options._settings(passes, disabled_optimizers or ())
         self._model = _open(path_or_bytes, self._threads)
+        self._paths: tuple[_Path, ...] = ()
         if paths:
-            self._model = self._model.extract(*paths)
+            parts = tuple(_path(*path) for path in paths)
+            self._model = self._model.extract(*(part[:2] for part in parts))
+            self._paths = parts if any(lowering for _, _, lowering in parts) else ()
         self._states: list[tuple[str, str]] = []
         self._is_alone = False  # there is one session only, which keeps what it was told
         self._describe()
@@ -272,7 +297,8 @@ class InferenceSession:
             with self._lock:
                 if len(self._pools) > 8:  # choices of outputs, not threads; the first is that of all
                     self._pools.pop(next(key for key in self._pools if key != self._output_names))
-                pool = self._pools.setdefault(outputs, _Pool(self._model, outputs, self._passes, self._options._tuning()))
+                made = _Pool(self._model, outputs, self._passes, self._options._tuning(), self._paths)
+                pool = self._pools.setdefault(outputs, made)
         return pool
 
     def _bind(self, feed: Any) -> tuple[Any, ...]:

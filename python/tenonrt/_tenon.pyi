@@ -115,6 +115,7 @@ class Session:
         passes: tuple[Any, ...] | None = None,
         tuning_file: str | None = None,
         tune: bool = False,
+        paths: tuple[tuple[tuple[str, ...], tuple[str, ...], str | None], ...] = (),
     ) -> None: ...
     def run(
         self,

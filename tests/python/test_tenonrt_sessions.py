@@ -237,6 +237,38 @@ class Lowering(unittest.TestCase):
         with self.assertRaisesRegex(ort.TenonError, "did you mean"):
             self.run_with("Reluu=geometry")
 
+    def test_lowering_of_a_path(self):
+        model = ort.Model.from_text(
+            "tn 1\ngraph @g(%x: f32[3]) -> (%y, %z) {\n  %h = Abs(%x)\n"
+            "  %a = Elu(%h)\n  %y = Relu(%a)\n  %b = Selu(%h)\n  %z = Relu(%b)\n}\n"
+        )
+        x = {"x": np.array([-2, 0.5, 3], np.float32)}
+        want = ort.InferenceSession(model).run(None, x)
+
+        def ops(how_y, how_z, names=None):
+            paths = [(["x"], ["y"], how_y), ([], ["z"], how_z)]
+            session = ort.InferenceSession(model, paths=paths, passes="lower-composites")
+            self.assertEqual([arg.name for arg in session.get_outputs()], ["y", "z"])
+            for a, b in zip(session.run(None, x), want):
+                np.testing.assert_allclose(a, b, rtol=1e-6)
+            for name, b in (("z", want[1]), ("y", want[0]), ("h", np.abs(x["x"]))):
+                np.testing.assert_allclose(session.run([name], x)[0], b, rtol=1e-6)
+            both = session.run(["z", "h", "y"], x)
+            np.testing.assert_allclose(both[2], want[0], rtol=1e-6)
+            return [row["op"] for row in session.instructions()]
+
+        self.assertEqual(ops(None, None).count("Relu"), 2)
+        self.assertEqual(ops("Relu=geometry", None).count("Relu"), 1)
+        self.assertEqual(ops(None, "Relu=geometry").count("Relu"), 1)
+        self.assertEqual(ops("*=geometry", "*=geometry").count("Relu"), 0)
+        self.assertEqual(ops("Elu=geometry", "Elu=geometry,Selu=origin").count("Selu"), 1)
+        with self.assertRaisesRegex(ort.TenonError, "did you mean"):
+            ops("Reluu=loop", None)
+        with self.assertRaises(TypeError):
+            ort.InferenceSession(model, paths=[(["x"], ["y"], "Relu=geometry", 1)])
+        with self.assertRaises(TypeError):
+            ort.InferenceSession(model, paths=[(["x"], ["y"], 7)])
+
 
 if __name__ == "__main__":
     unittest.main()
