@@ -27,8 +27,19 @@ static tn_status copy_aligned(Context *ctx, Tensor *payload) {
     return TN_OK;
 }
 
+/* Bytes that are made on need are made without the lock, which all models share; another thread may set an aligned copy
+   meanwhile, so the buffer is held. */
+static tn_status make_bytes(Tensor *payload) {
+    pthread_mutex_lock(&payload_lock);
+    Buffer *buffer = buffer_is_lazy(payload->buffer) ? buffer_ref(payload->buffer) : NULL;
+    pthread_mutex_unlock(&payload_lock);
+    tn_status status = buffer_keep(buffer);
+    buffer_unref(buffer);
+    return status;
+}
+
 tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *reading) {
-    if (may_align) TRY(buffer_keep(payload->buffer));
+    if (may_align) TRY(make_bytes(payload));
     pthread_mutex_lock(&payload_lock);
     tn_status status = may_align && tensor_is_misaligned(payload) ? copy_aligned(ctx, payload) : TN_OK;
     *reading = *payload;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions whose sizes change: what a plan takes over from those before must be what a fresh session would make. */
+/* Sessions whose sizes change: what a plan takes over from those before must be what a fresh session would make. And
+   sessions of one model on several threads. */
 #include "test_sessions_common.h"
+
+#include <math.h>
+#include <pthread.h>
 
 /* Of one row, what is added is the same for all rows there are; of more it is not: what kernels prepared for the one is not
    for the other. */
@@ -174,9 +178,72 @@ static void test_fixed_sizes(void **state) {
     end(&f);
 }
 
+/* ---- threads ------------------------------------------------------------------------------------------------------- */
+
+static const char parts[] = FORM(
+    "graph @parts(%x: f32[n,4]) -> (%y) {\n  %w = Const {data = f32[4] [1, 2, 3, 4]}\n"
+    "  %v = Const {data = f32[4] [0.5, 0.25, 2, 8]}\n  %u = Const {data = f32[4] [3, 5, 7, 9]}\n"
+    "  %a = Add(%x, %w)\n  %b = Mul(%a, %v)\n  %s = Softmax(%b)\n  %y = Sub(%s, %u)\n}\n");
+
+/* Constants as they lie in files. */
+static void lay_askew(Model *ir) {
+    for (Node *node = ir->main->first; node; node = node->next) {
+        Tensor *t = (Tensor *)value_payload(node_result(node, 0));
+        if (!t) continue;
+        Buffer *askew;
+        OK(buffer_new(&ir->ctx->allocator, 17, &askew));
+        memcpy(askew->data + 1, t->data, 16);
+        buffer_unref(t->buffer);
+        t->buffer = askew;
+        t->data = askew->data + 1;
+        assert_true(tensor_is_misaligned(t));
+    }
+}
+
+static void *run_sessions(void *user) {
+    Fix *f = user;
+    for (int64_t n = 1; n <= 3; n++) {
+        tn_session *s;
+        tn_tensor *in[] = {rows(f->ctx, n, 3)}, *out[1] = {0};
+        const float *x = tn_tensor_data(in[0]);
+        tn_pass_settings plain = {.opt_level = TN_OPT_0};
+        if (tn_session_create(f->model, &(tn_session_options){.passes = &plain}, &s) != TN_OK) return "create";
+        if (run(s, in, out) != TN_OK) return "run";
+        double e[4], sum = 0;
+        for (int k = 0; k < 4; k++)
+            sum += e[k] = exp(((double)x[k] + k + 1) * (double)((const float[]){0.5f, 0.25f, 2, 8})[k]);
+        for (int k = 0; k < 4; k++)
+            if (fabs(e[k] / sum - (3 + 2 * k) - (double)((const float *)tn_tensor_data(out[0]))[k]) > 1e-5)
+                return "answer";
+        release(in, 1);
+        release(out, 1);
+        tn_session_release(s);
+    }
+    return NULL;
+}
+
+/* Of one model at once: whoever comes first lays its constants straight, which the others may be reading. */
+static void test_threads(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 20; turn++) {
+        Fix f;
+        pthread_t threads[4];
+        void *trouble;
+        begin(&f, parts);
+        lay_askew(f.model->ir);
+        for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_sessions, &f), 0);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(pthread_join(threads[i], &trouble), 0);
+            if (trouble) print_error("thread %d: %s\n", i, (char *)trouble);
+            assert_null(trouble);
+        }
+        end(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_part_of_constant), cmocka_unit_test(test_other_constant),
-                                       cmocka_unit_test(test_sizes_change), cmocka_unit_test(test_sizes_grow),
-                                       cmocka_unit_test(test_fixed_sizes)};
+                                       cmocka_unit_test(test_sizes_change),     cmocka_unit_test(test_sizes_grow),
+                                       cmocka_unit_test(test_fixed_sizes),      cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
