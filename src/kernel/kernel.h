@@ -30,7 +30,7 @@ typedef struct KernelWay {
     const char *name;  /* "winograd4" */
     const char *packs; /* the form of constants that it reads, which ways may share; NULL: it reads them as they lie */
 } KernelWay;
-enum { KERNEL_WAYS = 16 };
+enum { KERNEL_WAYS = 20 };
 
 /* Bytes made once of a constant (packed weights), shared by all who ask for the same while anyone holds them. */
 typedef struct Packed {

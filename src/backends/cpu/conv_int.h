@@ -6,6 +6,7 @@
 
 #include "backends/cpu/body_int.h"
 #include "backends/cpu/conv_tile_int.h"
+#include "backends/cpu/winograd_int.h"
 
 enum { CONV_DIMS = TN_MAX_RANK - 2 };
 
@@ -125,10 +126,10 @@ void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end
 /* n of them with the same weights, at once. */
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *runs, int64_t n, const float *panels);
 
-/* Winograd's algorithm: blocks of 2 x 2 or 4 x 4 pixels. Weights lie in panels as wide as those of others, or (narrow) half of
-   that, with which few blocks make higher tiles. */
+/* Winograd's algorithm. Weights lie in panels as wide as those of others, or (narrow) half of that, with which few blocks make
+   higher tiles. */
 typedef struct WinogradForm {
-    int out; /* 0: not this algorithm */
+    WinogradKind kind;
     bool narrow;
 } WinogradForm;
 /* Where it is to be had; the form that pays most, which may be none. */
@@ -136,11 +137,16 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form);
 WinogradForm winograd_form(const ConvGeom *g);
 int64_t winograd_floats(const ConvGeom *g, WinogradForm form);
 void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool);
+/* Input channels that the algorithm sees; panels for so many. */
+int64_t winograd_channels(const ConvGeom *g, WinogradKind kind);
+void winograd_panels(int64_t c, int64_t m, WinogradForm form, ConvPanels *p);
 /* !*finite: some sum is no number that the algorithm can give, so all has to be done directly. The weights for that can be had
    from those that are packed (`keeps`), unless some are not finite themselves. */
 tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form, const float *weights, bool *finite);
 bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *packed);
 void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, float *dst); /* as conv_pack does */
+/* The data of a convolution in steps of 2 as WINOGRAD_PHASES takes it: what conv_winograd is to be given for g and x. */
+tn_status conv_phases(KernelCtx *c, const ConvGeom *g, const Tensor *x, ConvGeom *phases, ConvData *out);
 
 /* Groups of one channel, or of a few that become as many; see depthwise_int.h. */
 bool depthwise_takes(const ConvGeom *g);

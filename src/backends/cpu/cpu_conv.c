@@ -58,27 +58,38 @@ typedef enum Way {
     WAY_WINOGRAD4,
     WAY_WINOGRAD2_NARROW,
     WAY_WINOGRAD4_NARROW,
+    WAY_STEP2_2,
+    WAY_STEP2_4,
+    WAY_STEP2_2_NARROW,
+    WAY_STEP2_4_NARROW,
+    WAY_PHASES,
     N_WAYS
 } Way;
-static const char *const formats[N_WAYS] = {"conv_panels",    "conv_depthwise",   "conv_winograd2",
-                                            "conv_winograd4", "conv_winograd2_n", "conv_winograd4_n"};
+static const struct {
+    const char *format;
+    WinogradForm form;
+} ways_by[N_WAYS] = {
+    [WAY_DIRECT] = {"conv_panels", {WINOGRAD_NONE, false}},
+    [WAY_DEPTHWISE] = {"conv_depthwise", {WINOGRAD_NONE, false}},
+    [WAY_WINOGRAD2] = {"conv_winograd2", {WINOGRAD_2, false}},
+    [WAY_WINOGRAD4] = {"conv_winograd4", {WINOGRAD_4, false}},
+    [WAY_WINOGRAD2_NARROW] = {"conv_winograd2_n", {WINOGRAD_2, true}},
+    [WAY_WINOGRAD4_NARROW] = {"conv_winograd4_n", {WINOGRAD_4, true}},
+    [WAY_STEP2_2] = {"conv_step2_2", {WINOGRAD_STEP2_2, false}},
+    [WAY_STEP2_4] = {"conv_step2_4", {WINOGRAD_STEP2_4, false}},
+    [WAY_STEP2_2_NARROW] = {"conv_step2_2_n", {WINOGRAD_STEP2_2, true}},
+    [WAY_STEP2_4_NARROW] = {"conv_step2_4_n", {WINOGRAD_STEP2_4, true}},
+    [WAY_PHASES] = {"conv_phases", {WINOGRAD_PHASES, false}},
+};
 
-static WinogradForm form_of(Way way) {
-    static const WinogradForm forms[N_WAYS] = {
-        [WAY_WINOGRAD2] = {2, false},
-        [WAY_WINOGRAD4] = {4, false},
-        [WAY_WINOGRAD2_NARROW] = {2, true},
-        [WAY_WINOGRAD4_NARROW] = {4, true},
-    };
-    return forms[way];
-}
+static WinogradForm form_of(Way way) { return ways_by[way].form; }
 
 static Way way_of(const ConvGeom *g, bool constant) {
     if (depthwise_takes(g)) return WAY_DEPTHWISE;
-    WinogradForm form = constant ? winograd_form(g) : (WinogradForm){0};
-    if (!form.out) return WAY_DIRECT;
-    if (form.narrow) return form.out == 4 ? WAY_WINOGRAD4_NARROW : WAY_WINOGRAD2_NARROW;
-    return form.out == 4 ? WAY_WINOGRAD4 : WAY_WINOGRAD2;
+    WinogradForm form = constant ? winograd_form(g) : (WinogradForm){WINOGRAD_NONE, false};
+    for (Way way = WAY_WINOGRAD2; form.kind && way < N_WAYS; way++)
+        if (ways_by[way].form.kind == form.kind && ways_by[way].form.narrow == form.narrow) return way;
+    return WAY_DIRECT;
 }
 
 static tn_status packed_bytes(const ConvGeom *g, Way way, size_t *bytes) {
@@ -98,9 +109,11 @@ static const struct {
     Way way;
     int64_t together, least;
 } choices[] = {
-    {WAY_DIRECT, 0, 0},           {WAY_DEPTHWISE, 0, 0},        {WAY_WINOGRAD2, 0, 0},    {WAY_WINOGRAD4, 0, 0},
-    {WAY_WINOGRAD2_NARROW, 0, 0}, {WAY_WINOGRAD4_NARROW, 0, 0}, {WAY_DIRECT, 12, 20},     {WAY_DIRECT, 160, 60},
-    {WAY_WINOGRAD2, 20, 30},      {WAY_WINOGRAD4, 20, 30},      {WAY_WINOGRAD2, 200, 60}, {WAY_WINOGRAD4, 200, 60},
+    {WAY_DIRECT, 0, 0},           {WAY_DEPTHWISE, 0, 0},        {WAY_WINOGRAD2, 0, 0},   {WAY_WINOGRAD4, 0, 0},
+    {WAY_WINOGRAD2_NARROW, 0, 0}, {WAY_WINOGRAD4_NARROW, 0, 0}, {WAY_STEP2_2, 0, 0},     {WAY_STEP2_4, 0, 0},
+    {WAY_STEP2_2_NARROW, 0, 0},   {WAY_STEP2_4_NARROW, 0, 0},   {WAY_PHASES, 0, 0},      {WAY_DIRECT, 12, 20},
+    {WAY_DIRECT, 160, 60},        {WAY_WINOGRAD2, 20, 30},      {WAY_WINOGRAD4, 20, 30}, {WAY_WINOGRAD2, 200, 60},
+    {WAY_WINOGRAD4, 200, 60},
 };
 static const KernelWay ways[] = {
     {"direct", "conv_panels"},
@@ -109,6 +122,11 @@ static const KernelWay ways[] = {
     {"winograd4", "conv_winograd4"},
     {"winograd2-narrow", "conv_winograd2_n"},
     {"winograd4-narrow", "conv_winograd4_n"},
+    {"winograd2-step2", "conv_step2_2"},
+    {"winograd4-step2", "conv_step2_4"},
+    {"winograd2-step2-narrow", "conv_step2_2_n"},
+    {"winograd4-step2-narrow", "conv_step2_4_n"},
+    {"winograd5-phases", "conv_phases"},
     {"direct-small", "conv_panels"},
     {"direct-large", "conv_panels"},
     {"winograd2-small", "conv_winograd2"},
@@ -120,7 +138,7 @@ static const KernelWay ways[] = {
 enum { N_CHOICES = sizeof choices / sizeof *choices };
 
 static bool has_so_many(const ConvGeom *g, Way way, int64_t least) {
-    int64_t out = form_of(way).out, pixels = out ? out * out : ISA_PICK(conv_table)->rows[1];
+    int64_t out = winograd_spec[form_of(way).kind].out, pixels = out ? out * out : ISA_PICK(conv_table)->rows[1];
     return g->batch * g->out_px >= least * pixels;
 }
 
@@ -168,7 +186,7 @@ static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tens
     p->way = way ? choices[way - 1].way : way_of(g, true);
     TRY(packed_bytes(g, p->way, &bytes));
     PackKey key = {.source = tensor_bytes(w),
-                   .format = formats[p->way],
+                   .format = ways_by[p->way].format,
                    .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()},
                    .n_bytes = (size_t)tensor_count(w) * sizeof(float)};
     return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, context->pool}, &p->packed);
@@ -180,7 +198,7 @@ static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepa
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
     TRY(prepare_weights(context, &g, w, q->way, p));
     WinogradForm form = form_of((Way)p->way);
-    p->wants_weights = form.out && !winograd_keeps_weights(&g, form, p->packed->data);
+    p->wants_weights = form.kind && !winograd_keeps_weights(&g, form, p->packed->data);
     return TN_OK;
 }
 
@@ -207,30 +225,50 @@ static tn_status scratch_weights(KernelCtx *c, const ConvGeom *g, Way way, float
     return *out ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
-/* Where blocks of Winograd's algorithm meet an infinity or NaN. */
-static tn_status run_again(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run, WinogradForm form) {
-    float *weights;
-    TRY(scratch_weights(c, run->g, WAY_DIRECT, &weights));
-    if (p->wants_weights)
-        TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), WAY_DIRECT, c->pool}, weights));
-    else winograd_unpack(run->g, form, p->packed->data, weights);
+static tn_status run_directly(KernelCtx *c, const ConvPrepared *p, ConvRunArgs *run, ConvGeom *g,
+                              const float *weights) {
+    TRY(conv_input(c, conv_operand(&p->heavy, c->in, 0), g, g->c * g->group <= 8 && g->taps > 1, &run->x));
     return conv_direct(c, run, 1, weights);
 }
 
-static tn_status run_way(KernelCtx *c, const ConvPrepared *p, const ConvRunArgs *run) {
-    Way way = p->packed ? (Way)p->way : c->way ? choices[c->way - 1].way : way_of(run->g, false);
+/* Where blocks of Winograd's algorithm meet an infinity or NaN. */
+static tn_status run_again(KernelCtx *c, const ConvPrepared *p, ConvRunArgs *run, ConvGeom *g, WinogradForm form) {
+    float *weights;
+    TRY(scratch_weights(c, g, WAY_DIRECT, &weights));
+    if (p->wants_weights) TRY(pack(&(PackRequest){g, conv_operand(&p->heavy, c->in, 1), WAY_DIRECT, c->pool}, weights));
+    else winograd_unpack(g, form, p->packed->data, weights);
+    return run_directly(c, p, run, g, weights);
+}
+
+static tn_status run_winograd(KernelCtx *c, const ConvPrepared *p, ConvRunArgs *run, ConvGeom *g, WinogradForm form,
+                              const float *weights) {
+    const Tensor *x = conv_operand(&p->heavy, c->in, 0);
+    ConvRunArgs blocks = *run;
+    ConvGeom phases;
+    bool finite;
+    if (form.kind == WINOGRAD_PHASES) {
+        TRY(conv_phases(c, g, x, &phases, &blocks.x));
+        blocks.g = &phases;
+    } else {
+        TRY(conv_input(c, x, g, false, &blocks.x));
+    }
+    TRY(conv_winograd(c, &blocks, form, weights, &finite));
+    return finite ? TN_OK : run_again(c, p, run, g, form);
+}
+
+static tn_status run_way(KernelCtx *c, const ConvPrepared *p, ConvRunArgs *run, ConvGeom *g) {
+    Way way = p->packed ? (Way)p->way : c->way ? choices[c->way - 1].way : way_of(g, false);
     const float *weights = p->packed ? p->packed->data : NULL;
     if (!weights) {
         float *made;
-        TRY(scratch_weights(c, run->g, way, &made));
-        TRY(pack(&(PackRequest){run->g, conv_operand(&p->heavy, c->in, 1), way, c->pool}, made));
+        TRY(scratch_weights(c, g, way, &made));
+        TRY(pack(&(PackRequest){g, conv_operand(&p->heavy, c->in, 1), way, c->pool}, made));
         weights = made;
     }
-    if (way == WAY_DEPTHWISE) return conv_depthwise(c, run, weights);
-    if (way == WAY_DIRECT) return conv_direct(c, run, 1, weights);
-    bool finite;
-    TRY(conv_winograd(c, run, form_of(way), weights, &finite));
-    return finite ? TN_OK : run_again(c, p, run, form_of(way));
+    if (form_of(way).kind) return run_winograd(c, p, run, g, form_of(way), weights);
+    if (way == WAY_DIRECT) return run_directly(c, p, run, g, weights);
+    TRY(conv_input(c, conv_operand(&p->heavy, c->in, 0), g, g->c * g->group <= 8 && g->taps > 1, &run->x));
+    return conv_depthwise(c, run, weights);
 }
 
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
@@ -242,11 +280,10 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     ConvRunArgs run = {.g = &g, .together = c->way ? choices[c->way - 1].together : 0};
     if (tensor_count(y) == 0) return TN_OK;
     conv_geom(p->heavy.node, x, w, y, &g);
-    TRY(conv_input(c, x, &g, g.c * g.group <= 8 && g.taps > 1, &run.x));
     TRY(conv_output(c, y, &run.y, &run.y_ld));
     read_activation(p->heavy.node, &lo, &hi);
     TRY(conv_epilogue(c, p, &g, lo, hi, &map, &run.after));
-    TRY(run_way(c, p, &run));
+    TRY(run_way(c, p, &run, &g));
     return conv_output_done(c, y, &run.y);
 }
 

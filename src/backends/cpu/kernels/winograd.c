@@ -3,8 +3,15 @@
 #include "backends/cpu/winograd_int.h"
 #include "backends/cpu/kernels/math_int.h"
 
-#define NAMED_(name, out) name##_##out
-#define NAMED(name, out) NAMED_(name, out)
+#define NAMED_(name, kind) name##_##kind
+#define NAMED(name, kind) NAMED_(name, kind)
+
+/* Lines go one after the other by the same code: unrolled, they are no faster, but many times as long. */
+#if defined(__clang__)
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define ROLLED _Pragma("GCC unroll 1")
+#endif
 
 INLINE void in_line_2(const vf *d, vf *v) {
     v[0] = d[2] - d[0];
@@ -41,20 +48,123 @@ INLINE void out_line_4(const vf *m, vf *y) {
     y[3] = s3 * (q + 8 * t) + m[5];
 }
 
-/* What a row of three weights becomes at each point. It is done once, so in double. */
-static const double g_2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-#define AT(x, n) \
-    { 1 / (n), (x) / (n), (x) * (x) / (n) }
-#define D 0.75
-#define D4 (D * D * D * D)
-static const double g_4[6][3] = {AT(0, 4 * D4),      AT(D, -6 * D4),      AT(-D, -6 * D4),
-                                 AT(2 * D, 24 * D4), AT(-2 * D, 24 * D4), {0, 0, 1}};
+/* In steps of 2: the outer taps meet every other pixel, the inner one those between. */
+INLINE void in_line_step2_2(const vf *d, vf *v) {
+    v[0] = d[0] - d[2];
+    v[1] = d[2];
+    v[2] = d[4] - d[2];
+    v[3] = d[1];
+    v[4] = d[3];
+}
 
+INLINE void out_line_step2_2(const vf *m, vf *y) {
+    y[0] = m[0] + m[1] + m[3];
+    y[1] = m[1] + m[2] + m[4];
+}
+
+/* The points are 0, s, -s, 2 s. */
+INLINE void in_line_step2_4(const vf *d, vf *v) {
+    const float s2 = S * S;
+    const vf a = d[6] - s2 * d[2], b = d[4] - s2 * d[0], c = s2 * d[2];
+    v[0] = a - 2 * S * b;
+    v[1] = d[6] - S * d[4] - 2 * c;
+    v[2] = d[6] - 3 * S * d[4] + 2 * c;
+    v[3] = a;
+    v[4] = d[8] - s2 * d[4] - 2 * S * a;
+    for (int i = 0; i < 4; i++) v[5 + i] = d[2 * i + 1];
+}
+
+INLINE void out_line_step2_4(const vf *m, vf *y) {
+    const float s2 = S * S, s3 = s2 * S;
+    const vf p = m[1] + m[2], q = m[1] - m[2];
+    y[0] = m[0] + (p + m[3]) + m[5];
+    y[1] = S * (q + 2 * m[3]) + m[6];
+    y[2] = s2 * (p + 4 * m[3]) + m[7];
+    y[3] = s3 * (q + 8 * m[3]) + m[4] + m[8];
+}
+
+/* The points are 0, 1/2, -1/2, 1, -1, 2, -2. */
+INLINE void in_line_phases(const vf *d, vf *v) {
+    const vf a = d[6] - 5 * d[4] + 4 * d[2], b = d[5] - 5 * d[3] + 4 * d[1];
+    const vf c = d[6] - 4.25f * d[4] + d[2], e = d[5] - 4.25f * d[3] + d[1];
+    const vf f = d[6] - 1.25f * d[4] + 0.25f * d[2], g = d[5] - 1.25f * d[3] + 0.25f * d[1];
+    v[0] = d[6] - 5.25f * (d[4] - d[2]) - d[0];
+    v[1] = a + 0.5f * b;
+    v[2] = a - 0.5f * b;
+    v[3] = c + e;
+    v[4] = c - e;
+    v[5] = f + 2 * g;
+    v[6] = f - 2 * g;
+    v[7] = d[7] - 5.25f * (d[5] - d[3]) - d[1];
+}
+
+INLINE void out_line_phases(const vf *m, vf *y) {
+    const vf p = m[1] + m[2], q = m[1] - m[2], r = m[3] + m[4], t = m[3] - m[4], u = m[5] + m[6], x = m[5] - m[6];
+    y[0] = m[0] + p + (r + u);
+    y[1] = 0.5f * q + t + 2 * x;
+    y[2] = 0.25f * p + r + 4 * u;
+    y[3] = 0.125f * q + t + 8 * x;
+    y[4] = 0.0625f * p + r + 16 * u + m[7];
+}
+
+#define KIND 2
 #define OUT 2
+#define SIZE 4
 #include "backends/cpu/kernels/winograd_body.h"
-#undef OUT
+#define KIND 4
 #define OUT 4
+#define SIZE 6
 #include "backends/cpu/kernels/winograd_body.h"
-#undef OUT
+#define KIND step2_2
+#define OUT 2
+#define SIZE 5
+#include "backends/cpu/kernels/winograd_body.h"
+#define KIND step2_4
+#define OUT 4
+#define SIZE 9
+#include "backends/cpu/kernels/winograd_body.h"
+#define KIND phases
+#define OUT 5
+#define SIZE 8
+#include "backends/cpu/kernels/winograd_body.h"
 
-const WinogradTable ISA_NAME(winograd_table) = {in_2, in_4, out_2, out_4, weights_2, weights_4};
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+/* Half a vector of channels at a time, in double since it is done once: columns of the window, then rows. */
+static void weights(const WinogradWeights *t) {
+    const int planes = t->planes, taps = t->taps;
+    const double *points = t->points;
+    for (int64_t j = 0; j < t->width; j += VD) {
+        vd half[WINOGRAD_MOST_PLANES][WINOGRAD_MOST_TAPS];
+        ROLLED for (int c = 0; c < taps; c++) {
+            vd k[WINOGRAD_MOST_TAPS];
+            ROLLED for (int r = 0; r < taps; r++) {
+                vh x;
+                memcpy(&x, t->w + (r * taps + c) * t->width + j, sizeof x);
+                k[r] = __builtin_convertvector(x, vd);
+            }
+            ROLLED for (int i = 0; i < planes; i++) {
+                const double *p = points + i * taps;
+                vd sum = p[0] * k[0] + p[1] * k[1] + p[2] * k[2];
+                half[i][c] = taps == 3 ? sum : sum + p[3] * k[3];
+            }
+        }
+        float *to = t->to + j;
+        ROLLED for (int i = 0; i < planes; i++) {
+            ROLLED for (int l = 0; l < planes; l++) {
+                const double *p = points + l * taps;
+                vd sum = p[0] * half[i][0] + p[1] * half[i][1] + p[2] * half[i][2];
+                if (taps == 4) sum += p[3] * half[i][3];
+                const vh x = __builtin_convertvector(sum, vh);
+                memcpy(to, &x, sizeof x);
+                to += t->step;
+            }
+        }
+    }
+}
+
+const WinogradTable ISA_NAME(winograd_table) = {
+    .in = {NULL, in_2, in_4, in_step2_2, in_step2_4, in_phases},
+    .out = {NULL, out_2, out_4, out_step2_2, out_step2_4, out_phases},
+    .weights = weights,
+};

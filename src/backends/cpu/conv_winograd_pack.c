@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Winograd's algorithm: its kinds, where they pay, and their weights. */
+#include "backends/cpu/conv_int.h"
+#include "backends/cpu/gemm_int.h"
+#include "backends/cpu/winograd_int.h"
+
+#include <math.h>
+
+/* ---- kinds --------------------------------------------------------------------------------------------------- */
+
+/* A row of weights at the point x, by the product of x's distances from the other points. */
+#define AT(x, n) 1 / (n), (x) / (n), (x) * (x) / (n)
+#define S 0.75
+#define S3 (S * S * S)
+#define S4 (S * S * S * S)
+
+static const double points_2[] = {-1, 0, 0, 0.5, 0.5, 0.5, 0.5, -0.5, 0.5, 0, 0, 1};
+static const double back_2[] = {-1, 0, 0, 0, 0, 1, -1, 0, 0, 0, 0, 1};
+
+static const double points_4[] = {
+    AT(0, 4 * S4), AT(S, -6 * S4), AT(-S, -6 * S4), AT(2 * S, 24 * S4), AT(-2 * S, 24 * S4), 0, 0, 1};
+static const double back_4[] = {4 * S4, 0, 0, 0, 0, 0, 0, -3 * S3, 3 * S3, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+static const double points_step2_2[] = {1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0};
+static const double back_step2_2[] = {1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0};
+
+/* Of two taps, which are the first and the third here. */
+#define AT_2(x, n) 1 / (n), 0, (x) / (n)
+static const double points_step2_4[] = {
+    AT_2(0, 2 * S3), AT_2(S, -2 * S3), AT_2(-S, -6 * S3), AT_2(2 * S, 6 * S3), 0, 0, 1, 0, 1, 0};
+static const double back_step2_4[] = {2 * S3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+
+#define AT_4(x, n) AT(x, n), (x) * (x) * (x) / (n)
+static const double points_phases[] = {AT_4(0, -1.0),
+                                       AT_4(0.5, 1.40625),
+                                       AT_4(-0.5, 1.40625),
+                                       AT_4(1, -4.5),
+                                       AT_4(-1, -4.5),
+                                       AT_4(2, 90.0),
+                                       AT_4(-2, 90.0),
+                                       0,
+                                       0,
+                                       0,
+                                       1};
+
+const WinogradSpec winograd_spec[N_WINOGRAD] = {
+    [WINOGRAD_2] = {2, 4, 4, 3, 1, {1, 1, 1, 2}, 90, 70, points_2, back_2},
+    [WINOGRAD_4] = {4, 6, 6, 3, 1, {1, 1, 1, 1, 1, 4}, 260, 240, points_4, back_4},
+    [WINOGRAD_STEP2_2] = {2, 5, 4, 3, 2, {1, 1, 2, 1, 2}, 110, 90, points_step2_2, back_step2_2},
+    [WINOGRAD_STEP2_4] = {4, 9, 6, 3, 2, {1, 1, 1, 1, 4, 1, 2, 3, 4}, 500, 360, points_step2_4, back_step2_4},
+    [WINOGRAD_PHASES] = {5, 8, 8, 4, 1, {1, 1, 1, 1, 1, 1, 1, 5}, 540, 450, points_phases, NULL},
+};
+
+int64_t winograd_channels(const ConvGeom *g, WinogradKind kind) { return kind == WINOGRAD_PHASES ? 4 * g->c : g->c; }
+
+/* ---- choosing ------------------------------------------------------------------------------------------------ */
+
+enum { FEW = 24 /* blocks, of which narrow panels make better tiles */ };
+
+static double blocks_of(const ConvGeom *g, const WinogradSpec *s) {
+    double blocks = (double)g->batch;
+    for (int d = 0; d < 2; d++) blocks *= (double)((g->out[d] + s->out - 1) / s->out);
+    return blocks;
+}
+
+/* Of all blocks: those at the end may have fewer. */
+static double points_of(const ConvGeom *g, const WinogradSpec *s) {
+    double points = (double)g->batch;
+    for (int d = 0; d < 2; d++) {
+        int64_t whole = g->out[d] / s->out, rest = g->out[d] % s->out, n = whole * s->size;
+        for (int i = 0; rest && i < s->size; i++) n += s->least[i] <= rest;
+        points *= (double)n;
+    }
+    return points;
+}
+
+/* Multiplications that take as long as a weight's way from memory: the wider vectors are, the more. */
+static double weight_cost(void) { return 1.25 * (double)ISA_PICK(conv_table)->vector; }
+
+static double cost_of(const ConvGeom *g, WinogradKind kind) {
+    const WinogradSpec *s = &winograd_spec[kind];
+    double c = (double)winograd_channels(g, kind), m = (double)g->m;
+    double products = fmax(points_of(g, s), s->planes * s->planes * weight_cost());
+    return products * c * m + blocks_of(g, s) * (s->in_ops * c + s->out_ops * m);
+}
+
+static bool window_fits(const ConvGeom *g, WinogradKind kind) {
+    for (int d = 0; d < 2; d++) {
+        int64_t kernel = g->win.kernel[d], step = g->win.stride[d];
+        if (g->win.dilation[d] != 1) return false;
+        if (kind == WINOGRAD_PHASES ? kernel < 5 || kernel > 8 || step != 2
+                                    : kernel != 3 || step != winograd_spec[kind].step)
+            return false;
+    }
+    return kind == WINOGRAD_PHASES ? g->c >= 1 && g->c <= 8 : g->c >= 8;
+}
+
+/* Half of a panel is to be whole vectors, more than one: with one, sums wait for each other. */
+bool winograd_takes(const ConvGeom *g, WinogradForm form) {
+    if (g->win.rank != 2 || g->group != 1 || g->m < 8 || !window_fits(g, form.kind)) return false;
+    const ConvTable *tiles = ISA_PICK(conv_table);
+    return !form.narrow || (tiles->unit * tiles->most >= 4 * tiles->vector && g->m > tiles->vector * 2);
+}
+
+WinogradForm winograd_form(const ConvGeom *g) {
+    WinogradForm form = {WINOGRAD_NONE};
+    double pixels = (double)g->batch * (double)g->out_px;
+    double least = (double)g->taps * (double)g->c * (double)g->m * fmax(pixels, weight_cost());
+    for (WinogradKind kind = WINOGRAD_2; kind < N_WINOGRAD; kind++) {
+        if (!winograd_takes(g, (WinogradForm){kind, false})) continue;
+        double cost = cost_of(g, kind);
+        if (cost < least) least = cost, form.kind = kind;
+    }
+    if (!form.kind || form.kind == WINOGRAD_PHASES) return form;
+    form.narrow = blocks_of(g, &winograd_spec[form.kind]) <= FEW && winograd_takes(g, (WinogradForm){form.kind, true});
+    return form;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+void winograd_panels(int64_t c, int64_t m, WinogradForm form, ConvPanels *p) {
+    const ConvTable *tiles = ISA_PICK(conv_table);
+    const int planes = winograd_spec[form.kind].planes, vector = (int)tiles->vector;
+    *p = (ConvPanels){.full = tiles->unit * tiles->most / (form.narrow ? 2 : 1), .k = planes * planes * c};
+    p->n = (m + p->full - 1) / p->full;
+    p->last = (m - (p->n - 1) * p->full + vector - 1) / vector * vector;
+    p->floats = p->group = ((p->n - 1) * p->full + p->last) * p->k;
+}
+
+/* Behind the panels stands whether some weight is not finite. */
+int64_t winograd_floats(const ConvGeom *g, WinogradForm form) {
+    ConvPanels p;
+    winograd_panels(winograd_channels(g, form.kind), g->m, form, &p);
+    return p.floats + 16;
+}
+
+bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *packed) {
+    return winograd_spec[form.kind].back && packed[winograd_floats(g, form) - 16] == 0;
+}
+
+/* A row of sums, so that they go side by side. */
+static bool all_finite(const float *x, int64_t n) {
+    float sums[16] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16; k++) sums[k] += x[i + k] * 0;
+    for (; i < n; i++) sum += x[i] * 0;
+    for (int k = 0; k < 16; k++) sum += sums[k];
+    return sum == 0;
+}
+
+typedef struct Packing {
+    const ConvGeom *g;
+    const Tensor *w;
+    const WinogradSpec *spec;
+    bool dense, phases;
+    ConvPanels panels;
+    float *dst;
+    int64_t channels, blocks; /* of the input, as the algorithm has them; of such channels */
+} Packing;
+
+enum { CHANNELS = 16, WIDEST = 64, ROWS = CHANNELS * WINOGRAD_MOST_TAPS * WINOGRAD_MOST_TAPS };
+
+/* Where the first output channel's weight for a tap lies; -1: it is 0, since the phase has no such tap. */
+static int64_t weight_at(const Packing *k, int64_t c, int64_t tap) {
+    int64_t row = tap / k->spec->taps, col = tap % k->spec->taps;
+    const int64_t *s = k->w->strides;
+    if (k->phases) {
+        row = 2 * row + c % 4 / 2, col = 2 * col + c % 2, c /= 4;
+        if (row >= k->g->win.kernel[0] || col >= k->g->win.kernel[1]) return -1;
+    }
+    return k->w->offset + c * s[1] + row * s[2] + col * s[3];
+}
+
+/* Windows of some channels, a row for each tap of each input channel. */
+static void gather_windows(const Packing *k, int64_t m, int64_t m_n, int64_t c, int64_t c_n, int64_t width, float *to) {
+    const int64_t taps = k->spec->taps * k->spec->taps, row = k->g->c * taps, step = k->w->strides[0];
+    if (k->dense && !k->phases) {
+        const char *from = (const char *)tensor_bytes(k->w) + (m * row + c * taps) * (int64_t)sizeof(float);
+        ISA_PICK(gemm_table)->pack(to, width, from, 1, row, c_n * taps, m_n);
+        return;
+    }
+    memset(to, 0, (size_t)(c_n * taps * width) * sizeof *to);
+    for (int64_t i = 0; i < c_n * taps; i++, to += width) {
+        const int64_t at = weight_at(k, c + i / taps, i % taps);
+        for (int64_t j = 0; at >= 0 && j < m_n; j++)
+            memcpy(&to[j], (const char *)k->w->data + 4 * (at + (m + j) * step), sizeof *to);
+    }
+}
+
+/* One item is some input channels of one panel. */
+static void pack_blocks(void *arg, int64_t begin, int64_t end) {
+    const Packing *k = arg;
+    const WinogradSpec *s = k->spec;
+    for (int64_t item = begin; item < end; item++) {
+        float columns[ROWS * WIDEST];
+        int64_t panel = item / k->blocks, m = panel * k->panels.full, width = panel_width(&k->panels, panel);
+        int64_t first = item % k->blocks * CHANNELS, n = min_i64(CHANNELS, k->channels - first);
+        gather_windows(k, m, min_i64(width, k->g->m - m), first, n, width, columns);
+        WinogradWeights t = {s->points, s->planes, s->taps, columns, width, NULL, k->channels * width};
+        for (int64_t c = 0; c < n; c++, t.w += s->taps * s->taps * width) {
+            t.to = k->dst + m * k->panels.k + (first + c) * width;
+            ISA_PICK(winograd_table)->weights(&t);
+        }
+    }
+}
+
+void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool) {
+    Packing k = {.g = g, .w = w, .dst = dst, .spec = &winograd_spec[form.kind], .dense = tensor_is_dense(w)};
+    k.phases = form.kind == WINOGRAD_PHASES;
+    k.channels = winograd_channels(g, form.kind);
+    k.blocks = (k.channels + CHANNELS - 1) / CHANNELS;
+    winograd_panels(k.channels, g->m, form, &k.panels);
+    parallel_for(pool, k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
+    dst[k.panels.floats] = all_finite(dst, k.panels.floats) ? 0 : 1;
+}
+
+/* Planes' weights `step` apart. One that is nothing but the rounding of them was 0, which an infinity tells from others. */
+static float weight_of(const WinogradSpec *s, const float *planes, int64_t step, int tap) {
+    const double *row = s->back + tap / s->taps * s->planes, *col = s->back + tap % s->taps * s->planes;
+    double sum = 0, size = 0;
+    for (int i = 0; i < s->planes; i++)
+        for (int l = 0; row[i] != 0 && l < s->planes; l++) {
+            if (col[l] == 0) continue;
+            double term = row[i] * col[l] * (double)planes[(i * s->planes + l) * step];
+            sum += term;
+            size += fabs(term);
+        }
+    return fabs(sum) > 4e-7 * size ? (float)sum : 0;
+}
+
+void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, float *dst) {
+    const WinogradSpec *s = &winograd_spec[form.kind];
+    const int taps = s->taps * s->taps;
+    ConvPanels from, to;
+    winograd_panels(g->c, g->m, form, &from);
+    conv_panels(g, taps, &to);
+    for (int64_t panel = 0; panel < from.n; panel++) {
+        int64_t m = panel * from.full, n = g->c * panel_width(&from, panel), width = n / g->c;
+        int64_t panel_to = m / to.full, row = panel_width(&to, panel_to);
+        float *first = dst + panel_to * to.full * to.k + m % to.full;
+        for (int t = 0; t < taps; t++)
+            for (int64_t i = 0; i < n; i++)
+                if (m % to.full + i % width < row)
+                    first[(t * g->c + i / width) * row + i % width] = weight_of(s, packed + m * from.k + i, n, t);
+    }
+}
