@@ -46,7 +46,7 @@ static void read_pooling(const KernelCtx *c, Pooling *p) {
     }
 }
 
-/* ---- one window ---------------------------------------------------------------------------------------------- */
+/* ---- windows ------------------------------------------------------------------------------------------------- */
 
 /* Taps [lo, hi) of a window that begins at `start` which lie in [0, size). */
 static void taps_inside(int64_t start, int64_t dilation, int64_t kernel, int64_t size, int64_t *lo, int64_t *hi) {
@@ -75,11 +75,21 @@ static void find_inside(const Pooling *p, const int64_t *at, Inside *in) {
     if (!p->count_pads) in->divisor = in->taps;
 }
 
+/* Windows from this one on that lie inside as it does, if it meets no padding along the last dimension. */
+static int64_t alike(const Pooling *p, const int64_t *at, const Inside *in) {
+    const ConvWindow *w = &p->g.win;
+    const int last = w->rank - 1;
+    int64_t size = p->g.in[last], beyond = size - in->start[last] - (w->kernel[last] - 1) * w->dilation[last] - 1;
+    if (in->start[last] < 0 || beyond < 0) return 1;
+    return min_i64(p->g.out[last] - at[last], beyond / w->stride[last] + 1);
+}
+
 static void run_nothing(const Pooling *p, int64_t n, float *y) {
     for (int64_t i = 0; i < n; i++) y[i] = p->largest ? -FLT_MAX : 0;
 }
 
-static void run_window(const Pooling *p, int64_t image, const int64_t *at, float *y) {
+/* A window and those behind it that are alike: how many. */
+static int64_t run_windows_from(const Pooling *p, int64_t image, const int64_t *at, float *y) {
     const ConvWindow *w = &p->g.win;
     const int last = w->rank - 1;
     const float *rows[MOST_ROWS], *x = p->x.data + image * p->x.image;
@@ -87,9 +97,12 @@ static void run_window(const Pooling *p, int64_t image, const int64_t *at, float
     find_inside(p, at, &in);
     if (in.taps == 0) {
         run_nothing(p, p->channels, y);
-        return;
+        return 1;
     }
-    PoolWindow window = {.x = rows,
+    PoolWindow window = {.windows = alike(p, at, &in),
+                         .x_step = w->stride[last] * p->x.stride[last],
+                         .y_step = p->y_ld,
+                         .x = rows,
                          .n = in.hi[last] - in.lo[last],
                          .x_ld = w->dilation[last] * p->x.stride[last],
                          .channels = p->channels,
@@ -107,6 +120,7 @@ static void run_window(const Pooling *p, int64_t image, const int64_t *at, float
     }
     if (p->largest) p->table->largest(&window);
     else p->table->sum(&window);
+    return window.windows;
 }
 
 /* One item is one row of the result. */
@@ -122,7 +136,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
             rest /= g->out[d];
         }
         float *y = p->y.data + image * p->y.image + item % rows * width * p->y_ld;
-        for (at[last] = 0; at[last] < width; at[last]++) run_window(p, image, at, y + at[last] * p->y_ld);
+        for (at[last] = 0; at[last] < width;) at[last] += run_windows_from(p, image, at, y + at[last] * p->y_ld);
     }
 }
 
@@ -137,7 +151,8 @@ static void run_channels(void *arg, int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
         int64_t image = item / of_image, channel = item % of_image * CHANNELS;
         const float *x = p->x.data + image * p->x.image + channel;
-        PoolWindow window = {.x = &x,
+        PoolWindow window = {.windows = 1,
+                             .x = &x,
                              .n_rows = 1,
                              .n = p->g.in_px,
                              .x_ld = p->x_ld,

@@ -5,10 +5,11 @@
 
 #include "backends/cpu/isa_int.h"
 
-/* One window over data with neighbouring channels. */
+/* Windows over data with neighbouring channels, which follow each other. */
 typedef struct PoolWindow {
-    const float *const *x;   /* where each row begins; at least one */
-    int64_t n_rows, n, x_ld; /* pixels of a row, at least one, and the distance between them */
+    int64_t windows, x_step, y_step; /* from one to the next */
+    const float *const *x;           /* where each row of the first begins; at least one */
+    int64_t n_rows, n, x_ld;         /* pixels of a row, at least one, and the distance between them */
     int64_t channels;
     float divisor; /* of a sum */
     float *y;

@@ -280,11 +280,6 @@ INLINE vd vd_pow(vd x, vd y) {
     power = (vd)(((vl)(power < -200.0) & (vl)vd_set(-200.0)) | ((vl)(power >= -200.0) & (vl)power));
     return vd_exp2(power);
 }
-INLINE bool vi_any(vi mask) {
-    int32_t any = 0;
-    for (int i = 0; i < VF; i++) any |= mask[i];
-    return any != 0;
-}
 /* Positive finite bases here; others, which are rare, one by one. */
 INLINE vf vf_pow(vf x, vf y) {
     vi plain = (x > 0) & (x < INFINITY) & (vf_abs(y) < INFINITY);

@@ -14,35 +14,48 @@ INLINE void store(float *y, vf v, int64_t n, const bool whole) {
 
 /* ---- largest ------------------------------------------------------------------------------------------------- */
 
+enum { MOST_VECTORS = 4 /* at a time */ };
+
 /* Where nothing is larger than -infinity, all may be NaN. */
-static vf largest_anew(const PoolWindow *w, int64_t c, int64_t n) {
+static vf largest_anew(const PoolWindow *w, int64_t at, int64_t n) {
     vf best = vf_set(NAN);
     for (int64_t r = 0; r < w->n_rows; r++)
         for (int64_t i = 0; i < w->n; i++) {
-            const vf v = vf_load_n(w->x[r] + i * w->x_ld + c, n < VF ? n : VF);
+            const vf v = vf_load_n(w->x[r] + i * w->x_ld + at, n < VF ? n : VF);
             best = vf_select((v > best) | (best != best), v, best);
         }
     return best;
 }
 
-INLINE void largest_vector(const PoolWindow *w, int64_t c, int64_t n, const bool whole) {
+/* Some neighbouring vectors of one window: `at` is where they lie in each pixel's data. */
+INLINE void largest_vectors(const PoolWindow *w, int64_t at, float *y, int64_t n, const bool whole, const int vectors) {
     const vf least = vf_set(-INFINITY);
-    vf best = least;
+    vf best[MOST_VECTORS];
+    for (int k = 0; k < vectors; k++) best[k] = least;
     for (int64_t r = 0; r < w->n_rows; r++) {
-        const float *x = w->x[r] + c;
-        for (int64_t i = 0; i < w->n; i++, x += w->x_ld) best = vf_max(load(x, n, whole), best);
+        const float *x = w->x[r] + at;
+        for (int64_t i = 0; i < w->n; i++, x += w->x_ld)
+            for (int k = 0; k < vectors; k++) best[k] = vf_max(load(x + k * VF, n, whole), best[k]);
     }
-    const vi low = best == least;
-    int any = 0;
-    for (int i = 0; i < VF; i++) any |= low[i];
-    if (any) best = largest_anew(w, c, n);
-    store(w->y + c, best, n, whole);
+    vi low = best[0] == least;
+    for (int k = 1; k < vectors; k++) low |= best[k] == least;
+    const bool any = vi_any(low);
+    for (int k = 0; k < vectors; k++) {
+        if (any) best[k] = largest_anew(w, at + k * VF, n);
+        store(y + k * VF, best[k], n, whole);
+    }
 }
 
 static void largest(const PoolWindow *w) {
-    int64_t c = 0;
-    for (; c + VF <= w->channels; c += VF) largest_vector(w, c, VF, true);
-    if (c < w->channels) largest_vector(w, c, w->channels - c, false);
+    for (int64_t i = 0; i < w->windows; i++) {
+        const int64_t at = i * w->x_step;
+        float *y = w->y + i * w->y_step;
+        int64_t c = 0;
+        for (; c + MOST_VECTORS * VF <= w->channels; c += MOST_VECTORS * VF)
+            largest_vectors(w, at + c, y + c, VF, true, MOST_VECTORS);
+        for (; c + VF <= w->channels; c += VF) largest_vectors(w, at + c, y + c, VF, true, 1);
+        if (c < w->channels) largest_vectors(w, at + c, y + c, w->channels - c, false, 1);
+    }
 }
 
 /* ---- sum ----------------------------------------------------------------------------------------------------- */
@@ -58,13 +71,13 @@ INLINE void flush(Sums *sums, vf *part) {
     *part = (vf){0};
 }
 
-INLINE void sum_vector(const PoolWindow *w, int64_t c, int64_t n, const bool whole) {
+INLINE void sum_vector(const PoolWindow *w, int64_t at, float *y, int64_t n, const bool whole) {
     Sums sums = {{0}};
     vf part = {0};
     const bool small = w->n_rows * w->n <= FLOATS;
     int64_t added = 0;
     for (int64_t r = 0; r < w->n_rows; r++) {
-        const float *x = w->x[r] + c;
+        const float *x = w->x[r] + at;
         for (int64_t i = 0; i < w->n; i++, x += w->x_ld) {
             part += load(x, n, whole);
             if (!small && ++added % FLOATS == 0) flush(&sums, &part);
@@ -74,13 +87,17 @@ INLINE void sum_vector(const PoolWindow *w, int64_t c, int64_t n, const bool who
         flush(&sums, &part);
         for (int i = 0; i < VF; i++) part[i] = (float)sums.of[i];
     }
-    store(w->y + c, part / vf_set(w->divisor), n, whole);
+    store(y, part / vf_set(w->divisor), n, whole);
 }
 
 static void sum(const PoolWindow *w) {
-    int64_t c = 0;
-    for (; c + VF <= w->channels; c += VF) sum_vector(w, c, VF, true);
-    if (c < w->channels) sum_vector(w, c, w->channels - c, false);
+    for (int64_t i = 0; i < w->windows; i++) {
+        const int64_t at = i * w->x_step;
+        float *y = w->y + i * w->y_step;
+        int64_t c = 0;
+        for (; c + VF <= w->channels; c += VF) sum_vector(w, at + c, y + c, VF, true);
+        if (c < w->channels) sum_vector(w, at + c, y + c, w->channels - c, false);
+    }
 }
 
 /* ---- one channel --------------------------------------------------------------------------------------------- */

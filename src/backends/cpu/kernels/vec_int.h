@@ -103,6 +103,19 @@ INLINE vf vf_min(vf a, vf b) {
 /* a * b + c, in one rounding where the processor can. */
 INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 
+/* Whether a mask is set anywhere. */
+INLINE bool vi_any(vi mask) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#else
+    int any = 0;
+    for (int i = 0; i < VF; i++) any |= mask[i];
+    return any != 0;
+#endif
+}
+
 /* The sum in an order that depends on the width alone. */
 INLINE float vf_sum(vf v) {
     float sum = 0;
