@@ -77,6 +77,11 @@ static void check(const Sizes *s, const char *op, const char *more, bool with_bi
 /* Windows of 3 x 3 over enough channels for Winograd's algorithm. */
 static Sizes winograd_sizes(int64_t stride) {
     Sizes s = {.rank = 2, .n = pick(1, 3), .c = pick(8, 50), .m = pick(8, 100), .group = 1};
+    if (pick(0, 2) == 0) {
+        s.group = pick(2, 4);
+        s.c = s.group * pick(8, 30);
+        s.m = s.group * pick(8, pick(0, 2) ? 40 : 100);
+    }
     for (int d = 0; d < 2; d++) {
         s.in[d] = pick(1, pick(0, 2) ? 15 : 40);
         s.kernel[d] = 3, s.stride[d] = stride, s.dilation[d] = 1;
@@ -184,6 +189,7 @@ static void test_fused(void **state) {
         {2, 1, 30, 80, 1, {9, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
         {2, 1, 20, 24, 2, {9, 13}, {2, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
         {2, 1, 30, 80, 1, {19, 25}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 2, 40, 160, 2, {19, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
         {2, 1, 3, 80, 1, {29, 35}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, NULL},
         {2, 2, 37, 37, 37, {9, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
         {1, 2, 37, 37, 37, {90}, {4}, {3}, {2}, {1}, {1}, NULL},
@@ -254,11 +260,12 @@ static void test_long(void **state) {
 
 /* Infinities and NaNs stay where they belong, whatever the algorithm; in the data, in the weights too. (Whether padding is 0
    times an infinite weight, or nothing, is left open: then there is none.) */
-static void check_special(int64_t c, int64_t size, int64_t kernel, int64_t stride, bool in_weights) {
+static void check_special(int64_t c, int64_t group, int64_t size, int64_t kernel, int64_t stride, bool in_weights) {
     static const float special[] = {NAN, INFINITY, -INFINITY};
-    int64_t x_dims[] = {1, c, size, size}, w_dims[] = {40, c, kernel, kernel};
+    int64_t x_dims[] = {1, group * c, size, size}, w_dims[] = {40, c, kernel, kernel};
     char attrs[100];
-    snprintf(attrs, sizeof attrs, "strides=[%d,%d]%s", (int)stride, (int)stride, in_weights ? "" : ", pads=[1,1,1,1]");
+    snprintf(attrs, sizeof attrs, "group=%d, strides=[%d,%d]%s", (int)group, (int)stride, (int)stride,
+             in_weights ? "" : ", pads=[1,1,1,1]");
     Tensor x = random_tensor(4, x_dims, ROW_MAJOR), w = random_tensor(4, w_dims, ROW_MAJOR);
     for (int i = 0; i < 3; i++) {
         if (!in_weights || i == 1) memcpy((char *)tensor_bytes(&x) + 4 * (13 + i * 91), &special[i], 4);
@@ -277,11 +284,12 @@ static void test_special_values(void **state) {
     (void)state;
     for (int64_t c = 5; c < 40; c += 17)
         for (int64_t size = 7; size < 20; size += 7)
-            for (int64_t stride = 1; stride < 3; stride++) check_special(c, size, 3, stride, false);
-    check_special(22, 14, 3, 1, true);
-    check_special(22, 21, 3, 2, true);
-    check_special(3, 22, 7, 2, false);
-    check_special(3, 22, 7, 2, true);
+            for (int64_t stride = 1; stride < 3; stride++) check_special(c, 1 + (size == 14), size, 3, stride, false);
+    check_special(22, 1, 14, 3, 1, true);
+    check_special(22, 2, 14, 3, 1, true);
+    check_special(22, 1, 21, 3, 2, true);
+    check_special(3, 1, 22, 7, 2, false);
+    check_special(3, 1, 22, 7, 2, true);
 }
 
 static void test_ways_were_tried(void **state) {

@@ -137,9 +137,9 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form);
 WinogradForm winograd_form(const ConvGeom *g);
 int64_t winograd_floats(const ConvGeom *g, WinogradForm form);
 void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float *dst, Pool *pool);
-/* Input channels that the algorithm sees; panels for so many. */
+/* Input channels of a group that the algorithm sees; panels for so many. */
 int64_t winograd_channels(const ConvGeom *g, WinogradKind kind);
-void winograd_panels(int64_t c, int64_t m, WinogradForm form, ConvPanels *p);
+void winograd_panels(const ConvGeom *g, int64_t c, WinogradForm form, ConvPanels *p);
 /* !*finite: some sum is no number that the algorithm can give, so all has to be done directly. The weights for that can be had
    from those that are packed (`keeps`), unless some are not finite themselves. */
 tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form, const float *weights, bool *finite);

@@ -25,6 +25,7 @@ typedef struct Winograd {
     WinogradKind kind;
     const ConvTable *tiles;
     ConvPanels panels; /* with k = planes * planes * c */
+    int64_t n_panels;  /* of all groups of channels */
     const float *weights, *zeros;
     int64_t high, wide; /* blocks of an image */
     int64_t blocks;     /* of all images */
@@ -68,8 +69,25 @@ static void transform_data(const Winograd *w, int64_t place, float *v) {
         for (int64_t col = first; col < first + size; col++)
             *to++ = inside && (uint64_t)col < (uint64_t)g->in[1] ? from + col * x->stride[1] : w->zeros;
     }
-    WinogradIn in = {.px = px, .channels = g->c, .v = v, .v_step = w->v_step};
+    WinogradIn in = {.px = px, .channels = g->group * g->c, .v = v, .v_step = w->v_step};
     w->table->in[w->kind](&in);
+}
+
+/* One of all groups' panels. */
+typedef struct Panel {
+    const float *weights;
+    int64_t width, c, m, channels; /* where its input channels and its output channels begin, and how many those are */
+} Panel;
+
+static Panel panel_at(const Winograd *w, int64_t at) {
+    const ConvGeom *g = w->run->g;
+    const ConvPanels *p = &w->panels;
+    const int64_t group = at / p->n, panel = at % p->n, m = panel * p->full, width = panel_width(p, panel);
+    return (Panel){.weights = w->weights + group * p->group + m * p->k,
+                   .width = width,
+                   .c = group * g->c,
+                   .m = group * g->m + m,
+                   .channels = min_i64(width, g->m - m)};
 }
 
 /* Blocks of a group that are neighbours, and the tiles that they make: the first have one more. */
@@ -122,10 +140,9 @@ static void multiply_point(const Winograd *w, const float *v, const Span *span, 
 }
 
 /* All points of n blocks, from place `first` on, with one panel. */
-static void multiply(const Winograd *w, const float *v, int64_t first, int64_t n, int64_t panel, float *m) {
+static void multiply(const Winograd *w, const float *v, int64_t first, int64_t n, const Panel *panel, float *m) {
     const WinogradSpec *s = w->spec;
-    const int64_t width = panel_width(&w->panels, panel), plane = w->run->g->c * width, *out = w->run->g->out;
-    const float *weights = w->weights + panel * w->panels.full * w->panels.k;
+    const int64_t width = panel->width, plane = w->run->g->c * width, *out = w->run->g->out;
     const int64_t rows = (out[0] - 1) % s->out + 1, cols = (out[1] - 1) % s->out + 1; /* of the last blocks */
     Span spans[2][2];
     find_spans(w, first, n, width, spans);
@@ -133,17 +150,17 @@ static void multiply(const Winograd *w, const float *v, int64_t first, int64_t n
         for (int j = 0; j < s->size; j++) {
             const int at = (i < s->planes ? i : s->planes - 1) * s->planes + (j < s->planes ? j : s->planes - 1);
             const int64_t point = i * s->size + j;
-            multiply_point(w, v + point * w->v_step, &spans[s->least[i] <= rows][s->least[j] <= cols], width,
-                           weights + at * plane, m + point * w->m_step);
+            multiply_point(w, v + panel->c + point * w->v_step, &spans[s->least[i] <= rows][s->least[j] <= cols], width,
+                           panel->weights + at * plane, m + point * w->m_step);
         }
 }
 
-static bool transform_sums(const Winograd *w, int64_t place, int64_t panel, const float *m) {
+static bool transform_sums(const Winograd *w, int64_t place, const Panel *panel, const float *m) {
     const ConvRunArgs *run = w->run;
     const ConvGeom *g = run->g;
     const ConvEpilogue *after = &run->after;
     Corner at = corner_of(w, block_at(w, place));
-    int64_t channel = panel * w->panels.full, pixel = at.row * g->out[1] + at.col;
+    int64_t channel = panel->m, pixel = at.row * g->out[1] + at.col;
     ConvFinish finish = {.lo = after->lo, .hi = after->hi, .residual_ld = after->residual_ld};
     if (after->bias) finish.bias = after->bias + channel;
     if (after->residual.data)
@@ -151,7 +168,7 @@ static bool transform_sums(const Winograd *w, int64_t place, int64_t panel, cons
                           channel;
     WinogradOut out = {.m = m,
                        .m_step = w->m_step,
-                       .channels = min_i64(panel_width(&w->panels, panel), g->m - channel),
+                       .channels = panel->channels,
                        .rows = (int)min_i64(w->spec->out, g->out[0] - at.row),
                        .cols = (int)min_i64(w->spec->out, g->out[1] - at.col),
                        .y = run->y.data + at.image * run->y.image + pixel * run->y_ld + channel,
@@ -163,10 +180,9 @@ static bool transform_sums(const Winograd *w, int64_t place, int64_t panel, cons
 }
 
 /* The body on what neighbouring blocks of a row of blocks have made, pixel row by pixel row. */
-static void run_body(const Winograd *w, int64_t first, int64_t end, int64_t panel) {
+static void run_body(const Winograd *w, int64_t first, int64_t end, const Panel *panel) {
     const ConvRunArgs *run = w->run;
     const ConvGeom *g = run->g;
-    int64_t channel = panel * w->panels.full, cols = min_i64(panel_width(&w->panels, panel), g->m - channel);
     for (int64_t block = first, n; block < end; block += n) {
         n = min_i64(end - block, w->wide - block % w->wide);
         Corner at = corner_of(w, block);
@@ -174,18 +190,18 @@ static void run_body(const Winograd *w, int64_t first, int64_t end, int64_t pane
                 last = min_i64(at.row + w->spec->out, g->out[0]);
         for (int64_t row = at.row; row < last; row++) {
             int64_t pixel = row * g->out[1] + at.col;
-            conv_body(run, at.image, pixel, pixel + pixels, channel, cols);
+            conv_body(run, at.image, pixel, pixel + pixels, panel->m, panel->channels);
         }
     }
 }
 
-static void run_panel(Winograd *w, const float *v, int64_t first, int64_t n, int64_t panel, float *m) {
-    int64_t width = panel_width(&w->panels, panel);
+static void run_panel(Winograd *w, const float *v, int64_t first, int64_t n, int64_t at, float *m) {
+    const Panel panel = panel_at(w, at);
     bool finite = true;
-    multiply(w, v, first, n, panel, m);
-    for (int64_t i = 0; i < n; i++) finite &= transform_sums(w, first + i, panel, m + i * width);
+    multiply(w, v, first, n, &panel, m);
+    for (int64_t i = 0; i < n; i++) finite &= transform_sums(w, first + i, &panel, m + i * panel.width);
     if (!finite) atomic_store_explicit(&w->odd, 1, memory_order_relaxed);
-    if (w->run->after.body) run_body(w, first, first + n, panel);
+    if (w->run->after.body) run_body(w, first, first + n, &panel);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
@@ -210,7 +226,7 @@ static void run_groups(void *arg, int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; group++) {
         int64_t first = group_start(w, group), n = group_start(w, group + 1) - first;
         for (int64_t i = 0; i < n; i++) transform_data(w, first + i, v + i * w->v_ld);
-        for (int64_t panel = 0; panel < w->panels.n; panel++) run_panel(w, v, first, n, panel, m);
+        for (int64_t panel = 0; panel < w->n_panels; panel++) run_panel(w, v, first, n, panel, m);
     }
     atomic_store(&w->busy[slot], 0);
 }
@@ -253,16 +269,17 @@ static tn_status find_order(KernelCtx *c, Winograd *w) {
     return TN_OK;
 }
 
-static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
+static tn_status make_room(KernelCtx *ctx, Winograd *w, int64_t slots) {
     const ConvGeom *g = w->run->g;
-    w->v_ld = (g->c + 15) / 16 * 16 + (g->c > THIN ? APART : 0);
+    const int64_t c = g->group * g->c;
+    w->v_ld = (c + 15) / 16 * 16 + (c > THIN ? APART : 0);
     w->v_step = w->most * w->v_ld + APART;
-    w->m_step = w->most * w->panels.full + APART;
+    w->m_step = w->most * (w->panels.n > 1 ? w->panels.full : w->panels.last) + APART;
     int64_t v = points_of(w) * w->v_step;
     w->slot = points_of(w) * w->m_step + (w->split ? 0 : v);
     int64_t all = slots * w->slot + (w->split ? v : 0);
-    w->slots = arena_raw(c->scratch, (size_t)all * sizeof(float), 64);
-    w->zeros = arena_array(c->scratch, float, (size_t)g->c);
+    w->slots = arena_raw(ctx->scratch, (size_t)all * sizeof(float), 64);
+    w->zeros = arena_array(ctx->scratch, float, (size_t)c);
     if (!w->slots || !w->zeros) return TN_OUT_OF_MEMORY;
     w->v = w->slots + slots * w->slot;
     for (int64_t i = slots; i < MOST_SLOTS; i++) atomic_init(&w->busy[i], 1);
@@ -271,12 +288,13 @@ static tn_status make_room(KernelCtx *c, Winograd *w, int64_t slots) {
 
 static void find_groups(Winograd *w, int64_t threads) {
     bool far = w->tiles->vector >= 16 && w->panels.floats * (int64_t)sizeof(float) > cpu_caches()->l2;
-    bool thin = w->run->g->c <= THIN;
+    bool thin = w->run->g->group * w->run->g->c <= THIN;
     int64_t usual = thin ? w->tiles->rows[w->panels.full / w->tiles->unit] : far ? FAR_GROUP : GROUP;
     int64_t together = w->run->together ? w->run->together : usual;
     w->groups = (w->blocks + together - 1) / together;
-    w->split = threads > 1 && w->groups < threads && w->panels.n >= threads && w->blocks < 20 * threads;
-    bool even = w->panels.n >= 4 * threads || (w->panels.n % threads == 0 && w->panels.last == w->panels.full);
+    w->split = threads > 1 && w->groups < threads && w->n_panels >= threads && w->blocks < 20 * threads;
+    bool alike = w->panels.n == 1 || w->panels.last == w->panels.full;
+    bool even = w->n_panels >= 4 * threads || (w->n_panels % threads == 0 && alike);
     w->parts = even ? 1 : min_i64(w->blocks, threads);
     if (w->split) w->groups = 1;
     else if (threads > 1) w->groups = min_i64(w->blocks, (w->groups + threads - 1) / threads * threads);
@@ -292,15 +310,16 @@ tn_status conv_winograd(KernelCtx *c, const ConvRunArgs *run, WinogradForm form,
     w->high = (g->out[0] + w->spec->out - 1) / w->spec->out;
     w->wide = (g->out[1] + w->spec->out - 1) / w->spec->out;
     w->blocks = g->batch * w->high * w->wide;
-    winograd_panels(g->c, g->m, form, &w->panels);
+    winograd_panels(g, g->c, form, &w->panels);
+    w->n_panels = g->group * w->panels.n;
     int64_t threads = min_i64(pool_threads(c->pool), MOST_SLOTS);
     find_groups(w, threads);
     TRY(find_order(c, w));
     TRY(make_room(c, w, threads));
-    double work = (double)(w->blocks * points_of(w)) * (double)(g->c * g->m) / 50;
+    double work = (double)(w->blocks * points_of(w) * g->group) * (double)(g->c * g->m) / 50;
     if (w->split) {
-        TRY(kernel_parallel(c, w->blocks, (double)(g->c * points_of(w)) / 5, run_data, w));
-        int64_t items = w->panels.n * w->parts;
+        TRY(kernel_parallel(c, w->blocks, (double)(g->group * g->c * points_of(w)) / 5, run_data, w));
+        int64_t items = w->n_panels * w->parts;
         TRY(kernel_parallel(c, items, work / (double)items, run_panels, w));
     } else {
         TRY(kernel_parallel(c, w->groups, work / (double)w->groups, run_groups, w));

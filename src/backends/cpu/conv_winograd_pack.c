@@ -77,11 +77,16 @@ static double points_of(const ConvGeom *g, const WinogradSpec *s) {
 /* Multiplications that take as long as a weight's way from memory: the wider vectors are, the more. */
 static double weight_cost(void) { return 1.25 * (double)ISA_PICK(conv_table)->vector; }
 
+/* Panels end with whole vectors; those of others with whole units. */
+static double whole(int64_t m, int64_t unit) { return (double)((m + unit - 1) / unit * unit); }
+
+/* Of one group. */
 static double cost_of(const ConvGeom *g, WinogradKind kind) {
     const WinogradSpec *s = &winograd_spec[kind];
     double c = (double)winograd_channels(g, kind), m = (double)g->m;
     double products = fmax(points_of(g, s), s->planes * s->planes * weight_cost());
-    return products * c * m + blocks_of(g, s) * (s->in_ops * c + s->out_ops * m);
+    return products * c * whole(g->m, ISA_PICK(conv_table)->vector) +
+           blocks_of(g, s) * (s->in_ops * c + s->out_ops * m);
 }
 
 static bool window_fits(const ConvGeom *g, WinogradKind kind) {
@@ -92,12 +97,12 @@ static bool window_fits(const ConvGeom *g, WinogradKind kind) {
                                     : kernel != 3 || step != winograd_spec[kind].step)
             return false;
     }
-    return kind == WINOGRAD_PHASES ? g->c >= 1 && g->c <= 8 : g->c >= 8;
+    return kind == WINOGRAD_PHASES ? g->group == 1 && g->c >= 1 && g->c <= 8 : g->c >= 8;
 }
 
 /* Half of a panel is to be whole vectors, more than one: with one, sums wait for each other. */
 bool winograd_takes(const ConvGeom *g, WinogradForm form) {
-    if (g->win.rank != 2 || g->group != 1 || g->m < 8 || !window_fits(g, form.kind)) return false;
+    if (g->win.rank != 2 || g->m < 8 || !window_fits(g, form.kind)) return false;
     const ConvTable *tiles = ISA_PICK(conv_table);
     return !form.narrow || (tiles->unit * tiles->most >= 4 * tiles->vector && g->m > tiles->vector * 2);
 }
@@ -105,7 +110,8 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form) {
 WinogradForm winograd_form(const ConvGeom *g) {
     WinogradForm form = {WINOGRAD_NONE};
     double pixels = (double)g->batch * (double)g->out_px;
-    double least = (double)g->taps * (double)g->c * (double)g->m * fmax(pixels, weight_cost());
+    double columns = whole(g->m, ISA_PICK(conv_table)->unit);
+    double least = (double)g->taps * (double)g->c * columns * fmax(pixels, weight_cost());
     for (WinogradKind kind = WINOGRAD_2; kind < N_WINOGRAD; kind++) {
         if (!winograd_takes(g, (WinogradForm){kind, false})) continue;
         double cost = cost_of(g, kind);
@@ -118,19 +124,20 @@ WinogradForm winograd_form(const ConvGeom *g) {
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
-void winograd_panels(int64_t c, int64_t m, WinogradForm form, ConvPanels *p) {
+void winograd_panels(const ConvGeom *g, int64_t c, WinogradForm form, ConvPanels *p) {
     const ConvTable *tiles = ISA_PICK(conv_table);
     const int planes = winograd_spec[form.kind].planes, vector = (int)tiles->vector;
     *p = (ConvPanels){.full = tiles->unit * tiles->most / (form.narrow ? 2 : 1), .k = planes * planes * c};
-    p->n = (m + p->full - 1) / p->full;
-    p->last = (m - (p->n - 1) * p->full + vector - 1) / vector * vector;
-    p->floats = p->group = ((p->n - 1) * p->full + p->last) * p->k;
+    p->n = (g->m + p->full - 1) / p->full;
+    p->last = (g->m - (p->n - 1) * p->full + vector - 1) / vector * vector;
+    p->group = ((p->n - 1) * p->full + p->last) * p->k;
+    p->floats = g->group * p->group;
 }
 
 /* Behind the panels stands whether some weight is not finite. */
 int64_t winograd_floats(const ConvGeom *g, WinogradForm form) {
     ConvPanels p;
-    winograd_panels(winograd_channels(g, form.kind), g->m, form, &p);
+    winograd_panels(g, winograd_channels(g, form.kind), form, &p);
     return p.floats + 16;
 }
 
@@ -188,18 +195,19 @@ static void gather_windows(const Packing *k, int64_t m, int64_t m_n, int64_t c, 
     }
 }
 
-/* One item is some input channels of one panel. */
+/* One item is some input channels of one panel of one group. */
 static void pack_blocks(void *arg, int64_t begin, int64_t end) {
     const Packing *k = arg;
     const WinogradSpec *s = k->spec;
     for (int64_t item = begin; item < end; item++) {
         float columns[ROWS * WIDEST];
-        int64_t panel = item / k->blocks, m = panel * k->panels.full, width = panel_width(&k->panels, panel);
+        int64_t panels = item / k->blocks, group = panels / k->panels.n, panel = panels % k->panels.n;
+        int64_t m = panel * k->panels.full, width = panel_width(&k->panels, panel);
         int64_t first = item % k->blocks * CHANNELS, n = min_i64(CHANNELS, k->channels - first);
-        gather_windows(k, m, min_i64(width, k->g->m - m), first, n, width, columns);
+        gather_windows(k, group * k->g->m + m, min_i64(width, k->g->m - m), first, n, width, columns);
         WinogradWeights t = {s->points, s->planes, s->taps, columns, width, NULL, k->channels * width};
         for (int64_t c = 0; c < n; c++, t.w += s->taps * s->taps * width) {
-            t.to = k->dst + m * k->panels.k + (first + c) * width;
+            t.to = k->dst + group * k->panels.group + m * k->panels.k + (first + c) * width;
             ISA_PICK(winograd_table)->weights(&t);
         }
     }
@@ -210,8 +218,8 @@ void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float 
     k.phases = form.kind == WINOGRAD_PHASES;
     k.channels = winograd_channels(g, form.kind);
     k.blocks = (k.channels + CHANNELS - 1) / CHANNELS;
-    winograd_panels(k.channels, g->m, form, &k.panels);
-    parallel_for(pool, k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
+    winograd_panels(g, k.channels, form, &k.panels);
+    parallel_for(pool, g->group * k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
     dst[k.panels.floats] = all_finite(dst, k.panels.floats) ? 0 : 1;
 }
 
@@ -233,15 +241,17 @@ void winograd_unpack(const ConvGeom *g, WinogradForm form, const float *packed, 
     const WinogradSpec *s = &winograd_spec[form.kind];
     const int taps = s->taps * s->taps;
     ConvPanels from, to;
-    winograd_panels(g->c, g->m, form, &from);
+    winograd_panels(g, g->c, form, &from);
     conv_panels(g, taps, &to);
-    for (int64_t panel = 0; panel < from.n; panel++) {
-        int64_t m = panel * from.full, n = g->c * panel_width(&from, panel), width = n / g->c;
+    for (int64_t item = 0; item < g->group * from.n; item++) {
+        int64_t group = item / from.n, panel = item % from.n, m = panel * from.full;
+        int64_t width = panel_width(&from, panel), n = g->c * width;
         int64_t panel_to = m / to.full, row = panel_width(&to, panel_to);
-        float *first = dst + panel_to * to.full * to.k + m % to.full;
+        const float *planes = packed + group * from.group + m * from.k;
+        float *first = dst + group * to.group + panel_to * to.full * to.k + m % to.full;
         for (int t = 0; t < taps; t++)
             for (int64_t i = 0; i < n; i++)
                 if (m % to.full + i % width < row)
-                    first[(t * g->c + i / width) * row + i % width] = weight_of(s, packed + m * from.k + i, n, t);
+                    first[(t * g->c + i / width) * row + i % width] = weight_of(s, planes + i, n, t);
     }
 }
