@@ -108,7 +108,7 @@ bool winograd_takes(const ConvGeom *g, WinogradForm form) {
 }
 
 WinogradForm winograd_form(const ConvGeom *g) {
-    WinogradForm form = {WINOGRAD_NONE};
+    WinogradForm form = {WINOGRAD_NONE, false};
     double pixels = (double)g->batch * (double)g->out_px;
     double columns = whole(g->m, ISA_PICK(conv_table)->unit);
     double least = (double)g->taps * (double)g->c * columns * fmax(pixels, weight_cost());
