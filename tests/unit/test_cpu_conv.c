@@ -220,6 +220,33 @@ static void test_winograd(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 2, 2e-5);
 }
 
+/* Windows of 3 x 3 over each channel by itself: rows and columns of any number, in whole images and in parts of long rows. */
+static void test_depthwise(void **state) {
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        Sizes s = {.rank = 2, .n = pick(1, 2), .c = pick(pick(0, 3) ? 16 : 4, 130)};
+        int64_t step = pick(1, 2);
+        s.m = s.group = s.c;
+        for (int d = 0; d < 2; d++) {
+            s.in[d] = pick(1, pick(0, 2) ? 15 : 40);
+            s.kernel[d] = 3, s.dilation[d] = 1;
+            s.stride[d] = pick(0, 9) ? step : pick(1, 3);
+            s.begin[d] = pick(0, pick(0, 9) ? 2 : 4);
+            s.end[d] = pick(0, pick(0, 9) ? 2 : 4);
+        }
+        if (pick(0, 9) == 0) s.in[1] = pick(100, 300);
+        if (!fits(&s)) continue;
+        bool z = pick(0, 3) == 0;
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, pick(0, 2) ? 2 : 0, 1e-5);
+    }
+    static const Sizes cases[] = {
+        {2, 1, 300, 300, 300, {5, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 300, 300, 300, {9, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) /* few rows: threads share channels */
+        for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) check_fused(&cases[i], bodies[b], pick(0, 1), 5e-5);
+}
+
 /* Few output channels, for which lanes run over the input channels. */
 static void test_few(void **state) {
     (void)state;
@@ -306,6 +333,7 @@ int main(void) {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_fused),
         cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_few),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_special_values),

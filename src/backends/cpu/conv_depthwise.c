@@ -16,6 +16,8 @@ typedef struct Depthwise {
     int64_t apart;                           /* from one pixel of a tile to the next: their taps are neighbours then */
     int64_t rows;                            /* of an image of the result */
     int64_t strip, channel_blocks;           /* rows, and parts of the channels, that are done at a time */
+    /* Rows that share data: blocks of an image and parts of the channels that are items; pixels of a row at a time. */
+    int64_t row_blocks, parts, pixels;
 } Depthwise;
 
 static int64_t depthwise_room(int64_t channels) { return (channels + 15) / 16 * 16; }
@@ -168,6 +170,90 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
     }
 }
 
+/* ---- rows that share data ------------------------------------------------------------------------------------ */
+
+/* Whether kernels for neighbouring rows of the result do it. */
+static bool rows_take(const Depthwise *d) {
+    const ConvGeom *g = d->run->g;
+    const ConvWindow *w = &g->win;
+    if (w->rank != 2 || g->c != 1 || g->m != 1 || g->group < d->table->vector) return false;
+    for (int k = 0; k < 2; k++)
+        if (w->kernel[k] != 3 || w->dilation[k] != 1 || w->stride[k] > 2) return false;
+    return w->stride[0] == w->stride[1] && w->begin[1] <= 2 && g->in[1] + w->begin[1] >= g->out[1] * w->stride[1];
+}
+
+/* The rows of the data that there are under n rows of the result, counted from the first one's window's first. */
+static uint32_t rows_inside(const ConvGeom *g, int64_t row, int64_t n) {
+    int64_t step = g->win.stride[0], first = row * step - g->win.begin[0];
+    uint32_t inside = 0;
+    for (int64_t r = 0; r < (n - 1) * step + 3; r++) inside |= (uint32_t)(first + r >= 0 && first + r < g->in[0]) << r;
+    return inside;
+}
+
+/* Result rows [row, row + n), some channels of them. */
+static void run_rows(const Depthwise *d, int64_t image, int64_t row, int64_t n, int64_t channel, int64_t channels) {
+    const ConvRunArgs *run = d->run;
+    const ConvGeom *g = run->g;
+    int64_t width = g->out[1], step = g->win.stride[1], x_ld = run->x.stride[1];
+    int64_t segments = (width + d->pixels - 1) / d->pixels;
+    const float *x = run->x.data + image * run->x.image + (row * step - g->win.begin[0]) * run->x.stride[0] + channel;
+    float *y = run->y.data + image * run->y.image + row * width * run->y_ld + channel;
+    ConvFinish finish;
+    DepthwiseRows t = {.x_ld = x_ld,
+                       .x_row = run->x.stride[0],
+                       .inside = rows_inside(g, row, n),
+                       .w = d->weights + channel,
+                       .w_ld = d->w_ld,
+                       .channels = channels,
+                       .y_ld = run->y_ld,
+                       .y_row = width * run->y_ld,
+                       .residual_row = width * run->after.residual_ld,
+                       .finish = &finish};
+    for (int64_t i = 0; i < segments; i++) {
+        int64_t first = i * width / segments, start = first * step - g->win.begin[1];
+        t.x = x + start * x_ld;
+        t.from = max_i64(0, -start);
+        t.to = g->in[1] - start;
+        t.n = (i + 1) * width / segments - first;
+        t.y = y + first * run->y_ld;
+        finish_of(d, image, row * width + first, channel, &finish);
+        d->table->rows[step][n](&t);
+        for (int64_t r = row; run->after.body && r < row + n; r++)
+            conv_body(run, image, r * width + first, r * width + first + t.n, channel, channels);
+    }
+}
+
+/* One item is a block of rows of the result with a part of the channels. */
+static void run_blocks(void *arg, int64_t begin, int64_t end) {
+    const Depthwise *d = arg;
+    int64_t vector = d->table->vector, channels = d->run->g->group, vectors = (channels + vector - 1) / vector;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t part = item % d->parts, block = item / d->parts % d->row_blocks,
+                image = item / d->parts / d->row_blocks;
+        int64_t row = block * d->rows / d->row_blocks, n = (block + 1) * d->rows / d->row_blocks - row;
+        int64_t channel = part * vectors / d->parts * vector; /* whole vectors, but for the last */
+        int64_t after = min_i64(channels, (part + 1) * vectors / d->parts * vector);
+        run_rows(d, image, row, n, channel, after - channel);
+    }
+}
+
+/* Threads share channels where there are fewer blocks of rows. The data of a block's rows is to stay in the second cache, and
+   where a line of the first one holds several vectors, in that. */
+static void choose_rows(Depthwise *d, int threads) {
+    const ConvGeom *g = d->run->g;
+    int64_t step = g->win.stride[1], most = d->table->most_rows[step], line = 64 / (int64_t)sizeof(float);
+    int64_t each = ((most - 1) * step + 3) * step + most; /* elements of data and results for a pixel of a row */
+    int64_t room = cpu_caches()->l2 / 2 / (each * g->group * (int64_t)sizeof(float));
+    if (d->table->vector < line) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 64));
+    if (d->run->after.body) room = min_i64(room, BODY_FLOATS / (most * g->group));
+    d->pixels = max_i64(room, 16);
+    d->row_blocks = (d->rows + most - 1) / most;
+    int64_t blocks = g->batch * d->row_blocks, least = 2 * threads;
+    d->parts = threads > 1 ? max_i64(1, min_i64((least + blocks - 1) / blocks, g->group / d->table->vector / 4)) : 1;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
 /* How much is done at a time: data that rows share is to stay in the first cache, and what a body has to do in the second. */
 static void choose_blocks(Depthwise *d) {
     const ConvGeom *g = d->run->g;
@@ -183,7 +269,6 @@ static void choose_tile(Depthwise *d) {
     int64_t step = g->win.stride[d->last], dilation = g->win.dilation[d->last];
     bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && g->group >= d->table->vector;
     d->grouped = g->c > 1;
-    d->apart = 1;
     if (d->grouped) {
         d->tile = d->table->grouped[g->c];
         d->most = d->table->grouped_pixels;
@@ -210,11 +295,17 @@ tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weig
                    .weights = weights,
                    .w_ld = depthwise_room(g->group * g->m),
                    .last = last,
+                   .apart = 1,
                    .columns = g->win.kernel[last],
                    .above = g->taps / g->win.kernel[last],
                    .rows = g->out_px / max_i64(1, g->out[last])};
+    double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
+    if (rows_take(&d)) {
+        choose_rows(&d, pool_threads(c->pool));
+        int64_t items = g->batch * d.row_blocks * d.parts;
+        return kernel_parallel(c, items, cost * (double)g->batch * (double)d.rows / (double)items, run_blocks, &d);
+    }
     choose_tile(&d);
     choose_blocks(&d);
-    double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
     return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }

@@ -6,7 +6,10 @@
 
 #include "backends/cpu/conv_tile_int.h"
 
-enum { DEPTHWISE_PIXELS = 7 }; /* of a tile at most */
+enum {
+    DEPTHWISE_PIXELS = 7, /* of a tile at most */
+    DEPTHWISE_ROWS = 4    /* of the result, at once */
+};
 
 /* Neighbouring pixels of a row of the result, all channels. */
 typedef struct DepthwiseTile {
@@ -23,8 +26,26 @@ typedef struct DepthwiseTile {
     const ConvFinish *finish;
 } DepthwiseTile;
 
+/* Neighbouring rows of the result under windows of 3 x 3 whose taps are neighbours; all channels. */
+typedef struct DepthwiseRows {
+    const float *x;      /* where the first pixel's window begins, maybe in the padding */
+    int64_t x_ld, x_row; /* from pixel to pixel, from row to row */
+    uint32_t inside;     /* the rows of the data that there are, counted from the first, as bits */
+    const float *w;
+    int64_t w_ld;     /* from tap to tap */
+    int64_t from, to; /* columns that lie in the data; at most 2, and at least n times the step */
+    int64_t n, channels;
+    float *y;
+    int64_t y_ld, y_row, residual_row;
+    const ConvFinish *finish; /* of the first row */
+} DepthwiseRows;
+
 typedef struct DepthwiseTable {
     int64_t vector;
+    /* Windows of 3 x 3 with steps of [1], [2] both ways, for up to `most_rows` rows of the result; at least one vector of
+       channels. */
+    void (*rows[3][DEPTHWISE_ROWS + 1])(const DepthwiseRows *rows);
+    int most_rows[3];
     /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]; at least one vector of channels. */
     void (*tile[8][3])(const DepthwiseTile *tile);
     /* For one pixel, any window, and any number of channels. x_ld is then from column to column of the window. */

@@ -28,6 +28,42 @@
 #undef STEP
 #undef COLUMNS
 
+/* ---- rows that share data ------------------------------------------------------------------------------------- */
+
+/* Has the compiler forget what it knows of these bits. */
+#define KEEP_BITS(bits) __asm__("" : "+r"(bits))
+
+#define ROWS_NAME_(what, rows, step) what##_##rows##_by_##step
+#define ROWS_NAME(what, rows, step) ROWS_NAME_(what, rows, step)
+
+/* So that sums and weights stay in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define STEP 1
+#define ROWS 1
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#define ROWS 2
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#undef STEP
+#define STEP 2
+#define ROWS 1
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#define ROWS 2
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#if defined(__AVX512F__) /* with 32 registers, data that rows share are what there is to save */
+#define ROWS 3
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#define ROWS 4
+#include "backends/cpu/kernels/depthwise_rows_body.h"
+#endif
+#undef STEP
+
+/* ---- any window ----------------------------------------------------------------------------------------------- */
+
 /* One vector of channels, or the first n of one. */
 INLINE vf pixel_sum(const DepthwiseTile *t, int64_t c, int64_t n, const bool whole) {
     vf sum = {0};
@@ -114,6 +150,13 @@ static void grouped_8(const DepthwiseTile *t) { grouped_tile(t, 8); }
 const DepthwiseTable ISA_NAME(depthwise_table) = {
     .vector = VF,
     .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, NULL}},
+#if defined(__AVX512F__)
+    .rows = {{NULL}, {NULL, rows_1_by_1, rows_2_by_1}, {NULL, rows_1_by_2, rows_2_by_2, rows_3_by_2, rows_4_by_2}},
+    .most_rows = {0, 2, 4},
+#else
+    .rows = {{NULL}, {NULL, rows_1_by_1, rows_2_by_1}, {NULL, rows_1_by_2, rows_2_by_2}},
+    .most_rows = {0, 2, 2},
+#endif
     .pixel = pixel,
 #if defined(__AVX512F__)
     .grouped = {[2] = grouped_2, [4] = grouped_4, [8] = grouped_8},

@@ -4,8 +4,8 @@
 
 #define SPAN ((DEPTHWISE_PIXELS - 1) * STEP + COLUMNS)
 
-/* One vector of channels, c the first. Where `whole` says so, all pixels and columns are there; it is a constant. */
-INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c, const bool whole) {
+/* One vector of channels, c the first. */
+INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c) {
     vf sum[DEPTHWISE_PIXELS];
     for (int i = 0; i < DEPTHWISE_PIXELS; i++) sum[i] = (vf){0};
     for (int64_t r = 0; r < t->n_rows; r++) {
@@ -14,9 +14,9 @@ INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c, 
         for (int k = 0; k < COLUMNS; k++) tap[k] = vf_load(w + k * t->w_ld);
 #pragma GCC unroll 20
         for (int j = 0; j < SPAN; j++) {
-            if (!whole && (j < t->from || j >= t->to)) continue;
+            if (j < t->from || j >= t->to) continue;
             vf v = vf_load(x + j * t->x_ld);
-            if (whole) VF_KEEP(v); /* or each of its uses loads it again */
+            VF_KEEP(v); /* or each of its uses loads it again */
 #pragma GCC unroll 8
             for (int k = 0; k < COLUMNS; k++)
                 if (j >= k && (j - k) % STEP == 0 && (j - k) / STEP < DEPTHWISE_PIXELS)
@@ -27,7 +27,7 @@ INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c, 
     const vf lo = vf_set(f->lo), hi = vf_set(f->hi), bias = f->bias ? vf_load(f->bias + c) : (vf){0};
 #pragma GCC unroll 8
     for (int i = 0; i < DEPTHWISE_PIXELS; i++) {
-        if (!whole && i >= t->n) continue;
+        if (i >= t->n) continue;
         vf y = f->bias ? sum[i] + bias : sum[i];
         if (f->residual) y += vf_load(f->residual + i * f->residual_ld + c);
         vf_store(t->y + i * t->y_ld + c, vf_min(hi, vf_max(lo, y)));
@@ -37,13 +37,7 @@ INLINE void TILE_NAME(vector, COLUMNS, STEP)(const DepthwiseTile *t, int64_t c, 
 /* The last channels once more rather than fewer at a time. */
 static void TILE_NAME(tile, COLUMNS, STEP)(const DepthwiseTile *t) {
     const int64_t last = t->channels - VF;
-    if (t->n == DEPTHWISE_PIXELS && t->from <= 0 && t->to >= SPAN) {
-        for (int64_t c = 0; c < last; c += VF) TILE_NAME(vector, COLUMNS, STEP)(t, c, true);
-        TILE_NAME(vector, COLUMNS, STEP)(t, last, true);
-    } else {
-        for (int64_t c = 0; c < last; c += VF) TILE_NAME(vector, COLUMNS, STEP)(t, c, false);
-        TILE_NAME(vector, COLUMNS, STEP)(t, last, false);
-    }
+    for (int64_t c = 0; c < last + VF; c += VF) TILE_NAME(vector, COLUMNS, STEP)(t, c < last ? c : last);
 }
 
 #undef SPAN
