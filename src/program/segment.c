@@ -457,6 +457,12 @@ static bool is_new_root(const Frame *f, int32_t s) {
     return f->state[s].known && f->state[s].root == s && f->state[s].home == HOME_NONE && !f->state[s].made;
 }
 
+enum { PAGE = 4096, SMALL = 16 * PAGE, APART = 9 * PLAN_ALIGN };
+
+/* Two tensors of whole pages, one behind the other, would have their elements at the same places of pages. Processors take a
+   load from the one for a load of what has just been stored to the other, and keep both in the same few lines of the cache. */
+static int64_t bytes_in_plan(int64_t bytes) { return bytes >= SMALL && bytes % PAGE == 0 ? bytes + APART : bytes; }
+
 static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t *n) {
     Frame *f = p->f;
     int32_t start = p->seg->start;
@@ -475,7 +481,7 @@ static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t 
             }
             state->home = HOME_ARENA;
             slots[*n] = s;
-            items[(*n)++] = (PlanItem){.size = state->bytes,
+            items[(*n)++] = (PlanItem){.size = bytes_in_plan(state->bytes),
                                        .fixed = earlier ? state->offset : -1,
                                        .first = earlier ? 0 : state->root_first - start,
                                        .last = state->root_last - start,
