@@ -12,7 +12,8 @@ enum {
     DEEP = 256,    /* rows of columns */
     PIECE = 65536, /* elements of a piece */
     MANY = 16,     /* tasks: no need for pieces */
-    FEW = 8        /* elements that are not worth a call */
+    FEW = 8,       /* elements that are not worth a call */
+    TOGETHER = 128 /* short rows */
 };
 
 typedef enum Finish { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG } Finish;
@@ -214,9 +215,36 @@ static void run_single_rows(const Job *job, const RowsTable *table, int64_t begi
     }
 }
 
+/* The same of short rows, many at once. */
+static void run_short_rows(const Job *job, const RowsTable *table, int64_t begin, int64_t end) {
+    const Dims *kept = &job->kept;
+    int64_t across = kept->dims[kept->rank - 1], x_ld = kept->x[kept->rank - 1], y_ld = kept->y[kept->rank - 1];
+    float part[TOGETHER];
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = min_i64(min_i64(end - i, across - i % across), TOGETHER);
+        int64_t to = 0, from = seek(kept, kept->rank, i, &to);
+        table->reduce_short[job->kind](part, job->x + from, x_ld, n, job->inner);
+        for (int64_t k = 0; k < n; k++) {
+            double value = (double)part[k];
+            if (leaves_range(job->kind, value)) value = exact(job->kind, job->x + from + k * x_ld, 1, job->inner);
+            job->y[to + k * y_ld] = (float)finish(job, value);
+        }
+    }
+}
+
+/* Whether rows are short, and enough of them lie at one distance. */
+static bool are_short(const Job *job) {
+    int last = job->kept.rank - 1;
+    return !job->columns && job->units == 1 && job->inner <= ROWS_SHORT && last >= 0 && job->kept.dims[last] >= MANY;
+}
+
 static void run_rows(void *arg, int64_t begin, int64_t end) {
     const Job *job = arg;
     const RowsTable *table = ISA_PICK(rows_table);
+    if (are_short(job)) {
+        run_short_rows(job, table, begin, end);
+        return;
+    }
     if (job->units == 1 && job->pieces == 1) {
         run_single_rows(job, table, begin, end);
         return;
@@ -321,7 +349,7 @@ static tn_status run_job(KernelCtx *c, Job *job) {
     }
     int64_t tasks = job->results * job->pieces;
     if (job->columns) tasks = tasks / job->kept.dims[job->kept.rank - 1] * job->blocks;
-    double all = (double)job->results * (double)job->count * 0.12 + (double)tasks * 30;
+    double all = (double)job->results * (double)job->count * 0.12 + (double)tasks * (are_short(job) ? 3 : 30);
     TRY(kernel_parallel(c, tasks, all / (double)tasks, job->columns ? run_columns : run_rows, job));
     join_pieces(job);
     return TN_OK;

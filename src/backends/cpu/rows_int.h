@@ -6,7 +6,7 @@
 
 #include "backends/cpu/isa_int.h"
 
-enum { ROWS_MOST_COLUMNS = 256 };
+enum { ROWS_MOST_COLUMNS = 256, ROWS_SHORT = 128 };
 typedef enum RowsKind { ROWS_SUM, ROWS_ABS, ROWS_SQUARE, ROWS_MAX, ROWS_MIN, ROWS_KINDS } RowsKind;
 
 /* A number that is taken off before, as the sum of two floats. */
@@ -17,6 +17,8 @@ typedef struct Centre {
 typedef struct RowsTable {
     /* Of n neighbours. NaN where there is one. */
     double (*reduce[ROWS_KINDS])(const float *x, int64_t n);
+    /* The same of each row, in floats; for up to ROWS_SHORT neighbours. */
+    void (*reduce_short[ROWS_KINDS])(float *y, const float *x, int64_t x_ld, int64_t rows, int64_t n);
     /* acc[c] becomes what it was and the rows of column c; at most ROWS_MOST_COLUMNS. */
     void (*reduce_columns[ROWS_KINDS])(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols);
     /* Sums of x - about and of its square: with a mean that is nearly right, the exact one and the variance follow. */

@@ -28,29 +28,15 @@ INLINE float few_more(const ConvTile *t, int64_t first, int64_t i, int64_t j) {
     return more + residual;
 }
 
-/* Lanes of two vectors, added in pairs: of neighbours that are one, two, four or eight vectors' parts each. */
-#define FEW_ADD(a, b, low, high) (__builtin_shufflevector(a, b, low) + __builtin_shufflevector(a, b, high))
-
-/* The sums of the lanes of VF vectors. What is added lies in the same quarter of a vector as long as can be: processors are
-   slower across quarters. */
-INLINE vf few_sum(vf *v) {
-    UNROLL for (int i = 0; i < VF / 2; i++) v[i] = FEW_ADD(v[2 * i], v[2 * i + 1], WEAVE_LOW, WEAVE_HIGH);
-    UNROLL for (int i = 0; i < VF / 4; i++) v[i] = FEW_ADD(v[2 * i], v[2 * i + 1], PAIRS_LOW, PAIRS_HIGH);
-#if TENON_VEC_BYTES >= 32
-    UNROLL for (int i = 0; i < VF / 8; i++) v[i] = FEW_ADD(v[2 * i], v[2 * i + 1], QUARTERS_LOW, QUARTERS_HIGH);
-#endif
-#if TENON_VEC_BYTES == 64
-    v[0] = FEW_ADD(v[0], v[1], QUARTERS_EVEN, QUARTERS_ODD);
-#endif
-    return v[0];
-}
+INLINE vf few_add(vf a, vf b) { return a + b; }
 
 /* The sums of the lanes of n vectors, one behind the other. */
 INLINE void few_sums(const vf *c, const int n, vf *sum) {
     UNROLL for (int first = 0; first < n; first += VF) {
         vf v[VF];
         UNROLL for (int i = 0; i < VF; i++) v[i] = first + i < n ? c[first + i] : (vf){0};
-        sum[first / VF] = few_sum(v);
+        LANES_TOGETHER(few_add, v);
+        sum[first / VF] = v[0];
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reducing and rescaling rows and columns. */
 #include "backends/cpu/kernels/math_int.h"
+#include "backends/cpu/kernels/shuffle_int.h"
 #include "backends/cpu/rows_int.h"
 
 enum {
@@ -100,6 +101,46 @@ REDUCE(reduce_abs, ROWS_ABS)
 REDUCE(reduce_square, ROWS_SQUARE)
 REDUCE(reduce_max, ROWS_MAX)
 REDUCE(reduce_min, ROWS_MIN)
+
+/* ---- short rows -------------------------------------------------------------------------------------------------- */
+
+INLINE vf plus(vf a, vf b) { return a + b; }
+
+/* Each row in the lanes of a vector first, then the lanes of as many rows as one has. */
+INLINE void reduce_short(RowsKind kind, float *y, const float *x, int64_t x_ld, int64_t rows, int64_t n) {
+    const int64_t rest = n % VF, whole = n - rest;
+    const vi there = lanes_below(rest);
+    for (int64_t r = 0; r < rows; r += VF) {
+        vf v[VF];
+        for (int i = 0; i < VF; i++) {
+            const float *row = x + min_i64(r + i, rows - 1) * x_ld;
+            vf all = first_of(kind);
+            for (int64_t k = 0; k < whole; k += VF) all = fold(kind, all, vf_load(row + k));
+            v[i] = rest ? vf_select(there, fold(kind, all, vf_load_n(row + whole, rest)), all) : all;
+        }
+        if (kind == ROWS_MAX) {
+            LANES_TOGETHER(most, v);
+        } else if (kind == ROWS_MIN) {
+            LANES_TOGETHER(least, v);
+        } else {
+            LANES_TOGETHER(plus, v);
+        }
+        if (rows - r >= VF) vf_store(y + r, v[0]);
+        else vf_store_n(y + r, v[0], rows - r);
+    }
+}
+
+#define REDUCE_SHORT(name, kind)                                                        \
+    static void name(float *y, const float *x, int64_t x_ld, int64_t rows, int64_t n) { \
+        reduce_short(kind, y, x, x_ld, rows, n);                                        \
+    }
+REDUCE_SHORT(short_sum, ROWS_SUM)
+REDUCE_SHORT(short_abs, ROWS_ABS)
+REDUCE_SHORT(short_square, ROWS_SQUARE)
+REDUCE_SHORT(short_max, ROWS_MAX)
+REDUCE_SHORT(short_min, ROWS_MIN)
+
+/* ---- rows of any length ------------------------------------------------------------------------------------------ */
 
 static void moments(const float *x, int64_t n, float about, double *sum, double *squares) {
     vf m = vf_set(about);
@@ -379,6 +420,7 @@ static void normalise_columns(float *y, int64_t y_ld, const float *x, int64_t x_
 
 const RowsTable ISA_NAME(rows_table) = {
     .reduce = {reduce_sum, reduce_abs, reduce_square, reduce_max, reduce_min},
+    .reduce_short = {short_sum, short_abs, short_square, short_max, short_min},
     .reduce_columns = {columns_sum, columns_abs, columns_square, columns_max, columns_min},
     .moments = moments,
     .moments_columns = moments_columns,

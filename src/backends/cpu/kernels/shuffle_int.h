@@ -42,4 +42,28 @@
 #define PAIRS_HIGH 2, 3, 6, 7
 #endif
 
+/* v[0] becomes what the function `op` makes of the lanes of v[0], behind it what it makes of those of v[1], and so on: of as many
+   vectors as one has lanes, which are used up. Lanes are taken together in pairs, of neighbours that are one, two, four or
+   eight vectors' parts each; they stay in their quarter as long as can be, since processors are slower across quarters. */
+#define LANES_STEP(op, v, n, low, high)                                                                        \
+    _Pragma("GCC unroll 8") for (int i_ = 0; i_ < (n);                                                         \
+                                 i_++)(v)[i_] = op(__builtin_shufflevector((v)[2 * i_], (v)[2 * i_ + 1], low), \
+                                                   __builtin_shufflevector((v)[2 * i_], (v)[2 * i_ + 1], high))
+#if TENON_VEC_BYTES == 64
+#define LANES_TOGETHER(op, v)                          \
+    LANES_STEP(op, v, 8, WEAVE_LOW, WEAVE_HIGH);       \
+    LANES_STEP(op, v, 4, PAIRS_LOW, PAIRS_HIGH);       \
+    LANES_STEP(op, v, 2, QUARTERS_LOW, QUARTERS_HIGH); \
+    LANES_STEP(op, v, 1, QUARTERS_EVEN, QUARTERS_ODD)
+#elif TENON_VEC_BYTES == 32
+#define LANES_TOGETHER(op, v)                    \
+    LANES_STEP(op, v, 4, WEAVE_LOW, WEAVE_HIGH); \
+    LANES_STEP(op, v, 2, PAIRS_LOW, PAIRS_HIGH); \
+    LANES_STEP(op, v, 1, QUARTERS_LOW, QUARTERS_HIGH)
+#else
+#define LANES_TOGETHER(op, v)                    \
+    LANES_STEP(op, v, 2, WEAVE_LOW, WEAVE_HIGH); \
+    LANES_STEP(op, v, 1, PAIRS_LOW, PAIRS_HIGH)
+#endif
+
 #endif
