@@ -112,6 +112,7 @@ static Sizes random_sizes(void) {
         s.m = pick(0, 2) ? pick(1, 40) : pick(1, 140);
         if (pick(0, 4) == 0) { /* depthwise */
             s.c = s.m = s.group = pick(2, 70);
+            if (pick(0, 2) == 0) s.m *= pick(2, pick(0, 3) ? 4 : 18); /* several results of a channel */
         } else if (pick(0, 4) == 0) { /* small groups that become as many channels */
             s.group = pick(2, 20);
             s.c = s.m = s.group << pick(1, 3);
@@ -227,6 +228,7 @@ static void test_depthwise(void **state) {
         Sizes s = {.rank = 2, .n = pick(1, 2), .c = pick(pick(0, 3) ? 16 : 4, 130)};
         int64_t step = pick(1, 2);
         s.m = s.group = s.c;
+        if (pick(0, 5) == 0) s.m *= pick(2, 4);
         for (int d = 0; d < 2; d++) {
             s.in[d] = pick(1, pick(0, 2) ? 15 : 40);
             s.kernel[d] = 3, s.dilation[d] = 1;
@@ -242,6 +244,7 @@ static void test_depthwise(void **state) {
     static const Sizes cases[] = {
         {2, 1, 300, 300, 300, {5, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
         {2, 1, 300, 300, 300, {9, 8}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 2, 30, 90, 30, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) /* few rows: threads share channels */
         for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) check_fused(&cases[i], bodies[b], pick(0, 1), 5e-5);

@@ -280,14 +280,7 @@ static void choose_tile(Depthwise *d) {
     else if (!d->grouped) d->apart = dilation;
 }
 
-bool depthwise_takes(const ConvGeom *g) {
-    const DepthwiseTable *table = ISA_PICK(depthwise_table);
-    bool grouped = g->c > 1 && g->c <= 8 && table->grouped[g->c] && g->group * g->m >= table->vector;
-    if (g->c != g->m || g->group == 1 || (g->c != 1 && !grouped)) return false;
-    return g->taps / g->win.kernel[g->win.rank - 1] <= MOST_ROWS;
-}
-
-tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
+static tn_status run_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
     const ConvGeom *g = run->g;
     int last = g->win.rank - 1;
     Depthwise d = {.run = run,
@@ -308,4 +301,71 @@ tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weig
     choose_tile(&d);
     choose_blocks(&d);
     return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
+}
+
+/* ---- several results of a channel ---------------------------------------------------------------------------- */
+
+typedef struct Repeat {
+    const ConvRunArgs *run;
+    float *to;
+} Repeat;
+
+/* Each channel as often as there are results of it. One item is a row of the data. */
+static void repeat_rows(void *arg, int64_t begin, int64_t end) {
+    const Repeat *r = arg;
+    const ConvGeom *g = r->run->g;
+    const ConvData *x = &r->run->x;
+    const DepthwiseTable *table = ISA_PICK(depthwise_table);
+    const int last = g->win.rank - 1;
+    const int64_t width = g->in[last], rows = g->in_px / width, channels = g->group, times = g->m;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t at = item / rows * x->image, row = item % rows;
+        float *to = r->to + item * width * channels * times;
+        for (int k = last - 1; k >= 0; k--) {
+            at += row % g->in[k] * x->stride[k];
+            row /= g->in[k];
+        }
+        bool dense = x->stride[last] == channels;
+        for (int64_t p = 0; p < (dense ? 1 : width); p++, to += channels * times)
+            table->repeat(to, x->data + at + p * x->stride[last], dense ? width * channels : channels, times);
+    }
+}
+
+/* Windows over the channels repeated: each is a group of its own then. */
+static tn_status run_repeated(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
+    const ConvGeom *g = run->g;
+    int64_t channels = g->group * g->m, count, dims[] = {g->batch, g->in_px, channels};
+    size_t bytes;
+    ConvGeom repeated = *g;
+    ConvRunArgs again = *run;
+    TRY(checked_count(3, dims, &count));
+    TRY(checked_bytes(TN_F32, count, &bytes));
+    Repeat r = {run, arena_raw(c->scratch, bytes + 64, 64)};
+    if (!r.to) return TN_OUT_OF_MEMORY;
+    if (count > 0) {
+        int64_t width = g->in[g->win.rank - 1];
+        TRY(kernel_parallel(c, g->batch * (g->in_px / width), (double)(width * channels) / 8, repeat_rows, &r));
+    }
+    repeated.group = channels;
+    repeated.m = 1;
+    again.g = &repeated;
+    again.x = (ConvData){.data = r.to, .image = g->in_px * channels};
+    int64_t stride = channels;
+    for (int k = g->win.rank - 1; k >= 0; k--) {
+        again.x.stride[k] = stride;
+        stride *= g->in[k];
+    }
+    return run_depthwise(c, &again, weights);
+}
+
+tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
+    return run->g->m > 1 && run->g->c == 1 ? run_repeated(c, run, weights) : run_depthwise(c, run, weights);
+}
+
+bool depthwise_takes(const ConvGeom *g) {
+    const DepthwiseTable *table = ISA_PICK(depthwise_table);
+    bool grouped = g->c > 1 && g->c <= 8 && table->grouped[g->c] && g->group * g->m >= table->vector;
+    bool repeated = g->c == 1 && g->m <= DEPTHWISE_REPEATS; /* more fill vectors by themselves */
+    if (g->group == 1 || (!repeated && !(grouped && g->c == g->m))) return false;
+    return g->taps / g->win.kernel[g->win.rank - 1] <= MOST_ROWS;
 }

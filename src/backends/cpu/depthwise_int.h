@@ -8,7 +8,8 @@
 
 enum {
     DEPTHWISE_PIXELS = 7, /* of a tile at most */
-    DEPTHWISE_ROWS = 4    /* of the result, at once */
+    DEPTHWISE_ROWS = 4,   /* of the result, at once */
+    DEPTHWISE_REPEATS = 16
 };
 
 /* Neighbouring pixels of a row of the result, all channels. */
@@ -54,6 +55,8 @@ typedef struct DepthwiseTable {
        those of the data. NULL: a vector does not hold whole groups, more than one. */
     void (*grouped[9])(const DepthwiseTile *tile);
     int grouped_pixels; /* of a tile at most */
+    /* y = each of n elements so many times, up to DEPTHWISE_REPEATS. */
+    void (*repeat)(float *y, const float *x, int64_t n, int64_t times);
 } DepthwiseTable;
 ISA_TABLE(DepthwiseTable, depthwise_table);
 

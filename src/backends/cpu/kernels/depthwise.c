@@ -147,6 +147,26 @@ static void grouped_8(const DepthwiseTile *t) { grouped_tile(t, 8); }
 #endif
 #endif
 
+/* ---- several results of a channel ----------------------------------------------------------------------------- */
+
+static void repeat(float *y, const float *x, int64_t n, int64_t times) {
+    int64_t i = 0;
+#if defined(VF_PICKS)
+    vi from[DEPTHWISE_REPEATS];
+    for (int j = 0, of = 0, left = (int)times; j < times; j++)
+        for (int l = 0; l < VF; l++) {
+            from[j][l] = of;
+            if (--left == 0) of++, left = (int)times;
+        }
+    for (; i + VF <= n; i += VF) {
+        const vf v = vf_load(x + i);
+        for (int j = 0; j < times; j++, y += VF) vf_store(y, vf_pick(v, from[j]));
+    }
+#endif
+    for (; i < n; i++)
+        for (int64_t j = 0; j < times; j++) *y++ = float_at(x + i);
+}
+
 const DepthwiseTable ISA_NAME(depthwise_table) = {
     .vector = VF,
     .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, NULL}},
@@ -158,6 +178,7 @@ const DepthwiseTable ISA_NAME(depthwise_table) = {
     .most_rows = {0, 2, 2},
 #endif
     .pixel = pixel,
+    .repeat = repeat,
 #if defined(__AVX512F__)
     .grouped = {[2] = grouped_2, [4] = grouped_4, [8] = grouped_8},
     .grouped_pixels = GROUPED_PIXELS,
