@@ -4,7 +4,7 @@
 #include "rewrite/index_int.h"
 
 typedef struct Driver {
-    const Matcher *matcher;
+    Matcher *matcher;
     Graph *graph;
     const RewriteHooks *hooks;
     const Allocator *allocator;
@@ -158,6 +158,7 @@ static tn_status replace(Driver *d) {
     for (size_t i = 0; i < d->built.n; i++) {
         TRY(reserve_id(d, d->built.nodes[i]->id));
         d->made_by.data[d->built.nodes[i]->id] = r;
+        matcher_meet(d->matcher, d->built.nodes[i]->op);
         TRY(varying_add(&d->varying, d->allocator, d->built.nodes[i]));
         if (!node_is_constant(d->built.nodes[i]))
             TRY(enqueue(d, d->built.nodes[i])); /* those are folded, whatever they are */
@@ -231,7 +232,7 @@ static void shortlists_free(const Allocator *a, Shortlists *s) {
     mem_free(a, s, sizeof *s);
 }
 
-static Driver *driver_new(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
+static Driver *driver_new(Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
     const Allocator *a = &graph->model->ctx->allocator;
     Driver *d = mem_alloc(a, sizeof *d, alignof(Driver));
     if (!d) return NULL;
@@ -257,6 +258,8 @@ static void driver_free(Driver *d) {
 }
 
 static tn_status drive(Driver *d) {
+    d->matcher->choosy = true;
+    for (const Node *n = d->graph->first; n; n = n->next) matcher_meet(d->matcher, n->op);
     for (Node *n = d->graph->first; n; n = n->next) {
         TRY(varying_add(&d->varying, d->allocator, n));
         TRY(enqueue(d, n));
@@ -276,7 +279,7 @@ static tn_status drive(Driver *d) {
     return TN_OK;
 }
 
-tn_status rewrite_graph(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
+tn_status rewrite_graph(Matcher *matcher, Graph *graph, const RewriteHooks *hooks) {
     Driver *d = driver_new(matcher, graph, hooks);
     if (!d) return TN_OUT_OF_MEMORY;
     d->shortlists = shortlists_new(d->allocator);
@@ -285,14 +288,14 @@ tn_status rewrite_graph(const Matcher *matcher, Graph *graph, const RewriteHooks
     return status;
 }
 
-tn_status rewrite_once(const Matcher *matcher, Node *root, bool *applied) {
+tn_status rewrite_once(Matcher *matcher, Node *root, bool *applied) {
     Driver *d = driver_new(matcher, root->graph, NULL);
     *applied = false;
     if (!d) return TN_OUT_OF_MEMORY;
     d->free_of_charge = true;
-    tn_status status = TN_OK;
-    for (const Entry *e = matcher_rules(matcher, root->op); e && status == TN_OK && !*applied; e = e->next)
-        status = try_rule(d, e->rule, root, applied);
+    const Entry *e = NULL;
+    tn_status status = matcher_rules(matcher, root->op, &e);
+    for (; e && status == TN_OK && !*applied; e = e->next) status = try_rule(d, e->rule, root, applied);
     driver_free(d);
     return status;
 }

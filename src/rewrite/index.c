@@ -3,10 +3,10 @@
    begin with its op, and of those mostly the ones that fit, however many there are. */
 #include "rewrite/index_int.h"
 
-static size_t slot_of(const Matcher *m, const OpSchema *op) {
+static Slot *slot_of(const Matcher *m, const OpSchema *op) {
     size_t mask = m->n_slots - 1, i = (((uintptr_t)op >> 5) * 0x9E3779B97F4A7C15u >> 32) & mask;
     while (m->slots[i].op && m->slots[i].op != op) i = (i + 1) & mask;
-    return i;
+    return &m->slots[i];
 }
 
 /* What const(...) says, also of what `and` joins, and comparisons of splat(...), which is unknown of others. Recursion is
@@ -30,29 +30,43 @@ static uint64_t constant_in(const Rule *rule) {
     return bits;
 }
 
-static tn_status add_entry(Matcher *m, const OpSchema *op, const Rule *rule) {
-    Slot *slot = &m->slots[slot_of(m, op)];
-    slot->op = op;
+static tn_status add_entry(Matcher *m, Entry ***last, const Rule *rule) {
     Entry *e = arena_new(&m->arena, Entry);
     if (!e) return TN_OUT_OF_MEMORY;
     e->rule = rule;
     e->constant = constant_in(rule);
-    Entry **last = &slot->first;
-    while (*last) last = &(*last)->next;
-    *last = e;
+    if (rule->depth > m->depth) m->depth = rule->depth;
+    **last = e;
+    *last = &e->next;
     return TN_OK;
 }
 
-static tn_status fill(Matcher *m, const Rule *const *rules, size_t n) {
-    size_t ops = 1;
-    for (size_t i = 0; i < n; i++) ops += rules[i]->match[rules[i]->n_match - 1].n_ops;
-    for (m->n_slots = 16; m->n_slots < 2 * ops;) m->n_slots *= 2;
-    if (!(m->slots = arena_array(&m->arena, Slot, m->n_slots))) return TN_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n; i++) {
-        const RuleNode *root = &rules[i]->match[rules[i]->n_match - 1];
-        if (rules[i]->depth > m->depth) m->depth = rules[i]->depth;
-        for (size_t k = 0; k < root->n_ops; k++) TRY(add_entry(m, root->ops[k], rules[i]));
+static tn_status fill(Matcher *m, Slot *slot) {
+    OpSet op = {{0}};
+    Entry **last = &slot->first;
+    slot->first = NULL;
+    opset_add(&op, str_of(slot->op->name));
+    for (size_t i = 0; i < m->n_rules; i++) {
+        const Rule *rule = m->rules[i];
+        if (!opset_within(&op, &rule->roots) || (m->choosy && !opset_within(&rule->needs, &m->met))) continue;
+        TRY(rule_read(rule));
+        if (rule_begins_at(rule, slot->op)) TRY(add_entry(m, &last, rule));
     }
+    slot->age = m->age;
+    return TN_OK;
+}
+
+static tn_status prepare(Matcher *m, const Rule *const *rules, size_t n) {
+    size_t n_ops;
+    op_table(&n_ops);
+    for (m->n_slots = 16; m->n_slots < 2 * n_ops + 2;) m->n_slots *= 2;
+    m->slots = arena_array(&m->arena, Slot, m->n_slots);
+    m->rules = arena_array(&m->arena, const Rule *, n + 1);
+    if (!m->slots || !m->rules) return TN_OUT_OF_MEMORY;
+    memcpy(m->rules, rules, n * sizeof *rules);
+    m->n_rules = n;
+    m->age = 1;
+    m->depth = RULES_REACH;
     return TN_OK;
 }
 
@@ -60,7 +74,7 @@ tn_status matcher_new(const Allocator *allocator, const Rule *const *rules, size
     Matcher *m = mem_alloc(allocator, sizeof *m, alignof(Matcher));
     if (!m) return TN_OUT_OF_MEMORY;
     arena_init(&m->arena, allocator);
-    tn_status status = fill(m, rules, n);
+    tn_status status = prepare(m, rules, n);
     if (status == TN_OK) *out = m;
     else matcher_free(m);
     return status;
@@ -73,7 +87,22 @@ void matcher_free(Matcher *m) {
     mem_free(a, m, sizeof *m);
 }
 
-const Entry *matcher_rules(const Matcher *m, const OpSchema *op) { return m->slots[slot_of(m, op)].first; }
+tn_status matcher_rules(Matcher *m, const OpSchema *op, const Entry **first) {
+    Slot *slot = slot_of(m, op);
+    slot->op = op;
+    if (slot->age != m->age) TRY(fill(m, slot));
+    *first = slot->first;
+    return TN_OK;
+}
+
+void matcher_meet(Matcher *m, const OpSchema *op) {
+    OpSet one = {{0}};
+    if (!m->choosy) return;
+    opset_add(&one, str_of(op->name));
+    if (opset_within(&one, &m->met)) return;
+    opset_add(&m->met, str_of(op->name));
+    m->age++;
+}
 
 /* ---- shortlists ---------------------------------------------------------------------------------------------- */
 
@@ -158,16 +187,19 @@ static bool may_match_around(const Entry *e, const Surroundings *x) {
            (may_swap(&e->rule->match[e->rule->n_match - 1], op_of(x->ops[0])) && root_may_be(e, x, true));
 }
 
-static tn_status shortlist_make(Shortlists *s, const Matcher *m, Shortlist *list) {
+static void shortlists_reset(Shortlists *s) {
+    memset(s->lists, 0, sizeof s->lists);
+    arena_reset(&s->arena);
+}
+
+static tn_status shortlist_make(Shortlists *s, const Entry *first, Shortlist *list) {
     enum { MOST_BYTES = 1 << 20 };
     if (s->arena.used > MOST_BYTES) {
         Surroundings key = list->key;
-        memset(s->lists, 0, sizeof s->lists);
-        arena_reset(&s->arena);
+        shortlists_reset(s);
         list->key = key;
     }
     size_t n = 0;
-    const Entry *first = matcher_rules(m, op_of(list->key.ops[0]));
     for (const Entry *e = first; e; e = e->next) n += may_match_around(e, &list->key);
     const Rule **rules = arena_array(&s->arena, const Rule *, n + 1);
     if (!rules) return TN_OUT_OF_MEMORY;
@@ -179,18 +211,22 @@ static tn_status shortlist_make(Shortlists *s, const Matcher *m, Shortlist *list
     return TN_OK;
 }
 
-tn_status shortlist_find(Shortlists *s, const Matcher *m, const Varying *varying, const Node *root,
+tn_status shortlist_find(Shortlists *s, Matcher *m, const Varying *varying, const Node *root,
                          const Rule *const **rules) {
     static const Rule *const none[] = {NULL};
+    const Entry *first;
     Surroundings key;
     *rules = none;
-    if (!matcher_rules(m, root->op)) return TN_OK;
+    if (s->age != m->age) shortlists_reset(s);
+    s->age = m->age;
+    TRY(matcher_rules(m, root->op, &first));
+    if (!first) return TN_OK;
     look_around(varying, root, &key);
     Shortlist *list = &s->lists[place_of(&key)];
     if (!list->rules || memcmp(&list->key, &key, sizeof key) != 0) {
         list->key = key;
         list->rules = NULL;
-        TRY(shortlist_make(s, m, list));
+        TRY(shortlist_make(s, first, list));
     }
     *rules = list->rules;
     return TN_OK;

@@ -12,17 +12,27 @@ typedef struct Entry {
 } Entry;
 typedef struct Slot {
     const OpSchema *op;
+    uint32_t age; /* the matcher's when this was filled */
     Entry *first;
 } Slot;
+/* No rule of the library is deeper, so what a change may reach does not depend on which were read. */
+enum { RULES_REACH = 9 };
 struct Matcher {
     Arena arena;
+    const Rule **rules;
+    size_t n_rules;
     Slot *slots;
     size_t n_slots;
     size_t depth; /* of the deepest rule */
+    bool choosy;  /* rules that need ops which were not met are left out, so they need not be read */
+    OpSet met;
+    uint32_t age; /* grows with `met`: then there may be more rules for an op than before */
 };
 
 /* Those whose root may be of that op, in the order in which they were given. */
-const Entry *matcher_rules(const Matcher *m, const OpSchema *op);
+tn_status matcher_rules(Matcher *m, const OpSchema *op, const Entry **first);
+/* A node of that op is there. */
+void matcher_meet(Matcher *m, const OpSchema *op);
 
 /* ---- what is not constant (varying.c) ---------------------------------------------------------------------------- */
 
@@ -57,9 +67,10 @@ typedef struct Shortlist {
 } Shortlist;
 typedef struct Shortlists {
     Arena arena;
+    uint32_t age; /* the matcher's when they were made */
     Shortlist lists[SHORTLISTS];
 } Shortlists;
-tn_status shortlist_find(Shortlists *s, const Matcher *m, const Varying *varying, const Node *root,
+tn_status shortlist_find(Shortlists *s, Matcher *m, const Varying *varying, const Node *root,
                          const Rule *const **rules);
 
 #endif

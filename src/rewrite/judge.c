@@ -264,7 +264,7 @@ static tn_status compare(Trial *t) {
     return status;
 }
 
-static tn_status rewrite(Trial *t, const Matcher *matcher, Text *rewritten) {
+static tn_status rewrite(Trial *t, Matcher *matcher, Text *rewritten) {
     bool applied;
     tn_status status = rewrite_once(matcher, t->root, &applied);
     if (is_grave(status)) return status;
@@ -279,7 +279,7 @@ static tn_status rewrite(Trial *t, const Matcher *matcher, Text *rewritten) {
     return status == TN_OK ? compare(t) : refuted(t, "types contradict afterwards");
 }
 
-static tn_status judge(Trial *t, const Matcher *matcher, Text *rewritten) {
+static tn_status judge(Trial *t, Matcher *matcher, Text *rewritten) {
     tn_status status = infer_model(t->model);
     for (int v = 0; v < t->x->n_values; v++) {
         const Leaf *leaf = t->x->values[v].leaf >= 0 ? &t->x->leaves[t->x->values[v].leaf] : NULL;
@@ -295,7 +295,7 @@ static tn_status judge(Trial *t, const Matcher *matcher, Text *rewritten) {
     return status;
 }
 
-tn_status instance_judge(Context *ctx, const Instance *x, const Matcher *matcher, Judgement *out, Text *rewritten) {
+tn_status instance_judge(Context *ctx, const Instance *x, Matcher *matcher, Judgement *out, Text *rewritten) {
     Trial t = {.ctx = ctx, .x = x, .out = out, .tolerance = tolerance_of(TN_F64)};
     *out = (Judgement){.verdict = VERDICT_NONE, .exact = true};
     TRY(instance_model(ctx, x, &t.model, &t.root));

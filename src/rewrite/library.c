@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules there are: the library's own, read on first use, and those that users and plug-ins add. */
+/* The rules there are: the library's own, found on first use and read one by one, and those that users and plug-ins add. */
 #include "rewrite/rewrite_int.h"
 
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static VEC(const RuleSet *) library;
-static bool read_own;
+static bool skimmed_own;
 static size_t n_added;
 
 /* With the lock held. */
-static tn_status read_own_rules(void) {
-    if (read_own) return TN_OK;
+static tn_status skim_own_rules(void) {
+    if (skimmed_own) return TN_OK;
     for (const RulesText *t = rules_texts + library.len; t->name; t++) { /* some, when memory was out before */
         RuleSet *set;
-        TRY(rules_parse(&allocator_default, (Str){t->text, t->size}, str_of(t->name), &set));
+        TRY(rules_skim(&allocator_default, (Str){t->text, t->size}, str_of(t->name), &set));
         tn_status status = vec_push(&allocator_default, &library, set);
         if (status != TN_OK) {
             rules_free(set);
             return status;
         }
     }
-    read_own = true;
+    skimmed_own = true;
     return TN_OK;
 }
 
 static tn_status copy_list(Arena *arena, const RuleSet *const **sets, size_t *n) {
-    TRY(read_own_rules());
+    TRY(skim_own_rules());
     const RuleSet **list = arena_array(arena, const RuleSet *, library.len + 1);
     if (!list) return TN_OUT_OF_MEMORY;
     for (size_t i = 0; i < library.len; i++) list[i] = library.data[i];
@@ -65,7 +65,7 @@ static tn_status check_names(const RuleSet *set) {
 
 tn_status rules_add(RuleSet *set) {
     pthread_mutex_lock(&lock);
-    tn_status status = read_own_rules();
+    tn_status status = skim_own_rules();
     if (status == TN_OK) status = check_names(set);
     if (status == TN_OK) status = vec_push(&allocator_default, &library, set);
     n_added += status == TN_OK;

@@ -2,6 +2,7 @@
 /* Reads rules. The tokens are those of the IR's text form; `$`, `|`, `<`, `>` and `!` are added here. */
 #include "rewrite/rewrite_int.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 /* One side of a rule while it is read. */
@@ -767,14 +768,6 @@ static bool at_keyword(const Parser *p) {
     return at_word(p, "rule") || at_word(p, "match") || at_word(p, "where") || at_word(p, "write");
 }
 
-/* Of a place behind the rules that are there already. */
-static size_t line_at(const Parser *p, size_t at) {
-    const Rule *last = p->set->rules.len ? p->set->rules.data[p->set->rules.len - 1] : NULL;
-    size_t line = last ? last->line : 1;
-    for (const char *c = last ? last->text.s : p->text.s; c < p->text.s + at; c++) line += *c == '\n';
-    return line;
-}
-
 static tn_status parse_header(Parser *p, Rule *r) {
     size_t start = p->token.at;
     r->text = (Str){p->text.s + start, 0};
@@ -783,9 +776,6 @@ static tn_status parse_header(Parser *p, Rule *r) {
     const char *name = arena_strndup(p->arena, p->token.text.s, p->token.text.n);
     if (!name) return TN_OUT_OF_MEMORY;
     r->name = (Str){name, p->token.text.n};
-    for (size_t i = 0; i < p->set->rules.len; i++)
-        if (str_equal(p->set->rules.data[i]->name, r->name))
-            return WRONG(p, p->token.at, "there is a rule %s already", name);
     r->level = 1;
     size_t end = p->token.end;
     advance(p);
@@ -800,7 +790,7 @@ static tn_status parse_header(Parser *p, Rule *r) {
     const char *kept = arena_strndup(p->arena, summary.s, summary.n);
     if (!kept) return TN_OUT_OF_MEMORY;
     r->summary = (Str){kept, summary.n};
-    r->line = line_at(p, start);
+    r->body = p->token.at;
     return TN_OK;
 }
 
@@ -814,17 +804,12 @@ static tn_status keep_names(Parser *p, Rule *r) {
     return r->values && r->value_node && r->written && r->vars && r->op_vars ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
-static tn_status parse_rule(Parser *p) {
-    Rule *r = arena_new(p->arena, Rule);
-    if (!r) return TN_OUT_OF_MEMORY;
-    r->set = p->set;
+/* From "match" on. */
+static tn_status parse_body(Parser *p, Rule *r) {
     r->values = p->names->values, r->value_node = p->names->value_node, r->written = p->names->written;
     r->vars = p->names->vars, r->op_vars = p->names->op_vars;
-    p->rule = NULL;
-    p->depth = 0;
-    if (!at_word(p, "rule")) return expected(p, "\"rule\"");
-    TRY(parse_header(p, r));
     p->rule = r;
+    p->depth = 0;
     if (!take_word(p, "match")) return expected(p, "\"match\"");
     TRY(parse_side(p, false, &r->match, &r->n_match));
     if (take_word(p, "where")) TRY(parse_where(p, r));
@@ -834,7 +819,30 @@ static tn_status parse_rule(Parser *p) {
     TRY(keep_names(p, r));
     TRY(find_replaced(p, r));
     tn_status status = rule_plan(p->set, r);
-    if (status != TN_OK) return located(p, r->match[r->n_match - 1].at, status);
+    return status == TN_OK ? TN_OK : located(p, r->match[r->n_match - 1].at, status);
+}
+
+static tn_status begin_rule(Parser *p, Rule **out) {
+    Rule *r = arena_new(p->arena, Rule);
+    if (!r) return TN_OUT_OF_MEMORY;
+    r->set = p->set;
+    p->rule = NULL;
+    if (!at_word(p, "rule")) return expected(p, "\"rule\"");
+    *out = r;
+    return parse_header(p, r);
+}
+
+static tn_status parse_rule(Parser *p) {
+    Rule *r;
+    size_t at = rule_token(p->text, p->token.end).at;
+    TRY(begin_rule(p, &r));
+    for (size_t i = 0; i < p->set->rules.len; i++)
+        if (str_equal(p->set->rules.data[i]->name, r->name))
+            return WRONG(p, at, "there is a rule %s already", r->name.s);
+    TRY(parse_body(p, r));
+    for (size_t i = 0; i < r->match[r->n_match - 1].n_ops; i++)
+        opset_add(&r->roots, str_of(r->match[r->n_match - 1].ops[i]->name));
+    atomic_init(&r->read, true);
     return vec_push(p->arena->allocator, &p->set->rules, r);
 }
 
@@ -849,16 +857,58 @@ static tn_status parse_all(Parser *p) {
     return TN_OK;
 }
 
-tn_status rules_parse(const Allocator *allocator, Str text, Str name, RuleSet **out) {
+/* Nothing is copied: the text stays. */
+static tn_status skim_all(Parser *p) {
+    p->set->text = p->text;
+    p->token = rule_token(p->text, 0);
+    while (p->token.kind != TOKEN_END) {
+        Rule *r;
+        TRY(begin_rule(p, &r));
+        TRY(vec_push(p->arena->allocator, &p->set->rules, r));
+        p->token = rule_token(p->text, rule_skim(p->text, p->token.at, r));
+    }
+    return TN_OK;
+}
+
+static tn_status make_set(const Allocator *allocator, Str text, Str name, tn_status (*fill)(Parser *p), RuleSet **out) {
     RuleSet *set = mem_alloc(allocator, sizeof *set, alignof(RuleSet));
     if (!set) return TN_OUT_OF_MEMORY;
     arena_init(&set->arena, allocator);
     set->name = name;
     Names names;
     Parser p = {.set = set, .arena = &set->arena, .text = text, .names = &names};
-    tn_status status = parse_all(&p);
+    tn_status status = fill(&p);
     if (status == TN_OK) *out = set;
     else rules_free(set);
+    return status;
+}
+
+tn_status rules_parse(const Allocator *allocator, Str text, Str name, RuleSet **out) {
+    return make_set(allocator, text, name, parse_all, out);
+}
+
+tn_status rules_skim(const Allocator *allocator, Str text, Str name, RuleSet **out) {
+    return make_set(allocator, text, name, skim_all, out);
+}
+
+/* Perhaps again, when memory was out before. */
+static tn_status read_rest(Rule *r) {
+    Names names;
+    Parser p = {.set = r->set, .arena = &r->set->arena, .text = r->set->text, .names = &names};
+    r->n_match = r->n_write = r->n_where = r->n_steps = 0;
+    r->n_values = r->n_written = r->n_vars = r->n_op_vars = 0;
+    p.token = rule_token(p.text, r->body);
+    return parse_body(&p, r);
+}
+
+tn_status rule_read(const Rule *rule) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    Rule *r = (Rule *)rule; /* it is the same rule, of which more is there */
+    if (atomic_load_explicit(&r->read, memory_order_acquire)) return TN_OK;
+    pthread_mutex_lock(&lock);
+    tn_status status = atomic_load_explicit(&r->read, memory_order_relaxed) ? TN_OK : read_rest(r);
+    if (status == TN_OK) atomic_store_explicit(&r->read, true, memory_order_release);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -882,5 +932,9 @@ bool rule_begins_at(const Rule *rule, const OpSchema *op) {
     while (i < root->n_ops && root->ops[i] != op) i++;
     return i < root->n_ops;
 }
-size_t rule_line(const Rule *rule) { return rule->line; }
+size_t rule_line(const Rule *rule) {
+    size_t line = 1;
+    for (const char *c = rule->set->text.s; c < rule->text.s; c++) line += *c == '\n';
+    return line;
+}
 Str rule_text(const Rule *rule) { return rule->text; }

@@ -76,7 +76,7 @@ typedef struct Judgement {
     char why[512];     /* it is refuted */
 } Judgement;
 /* `rewritten`, unless NULL, is the graph that the rule made, as text. */
-tn_status instance_judge(Context *ctx, const Instance *x, const Matcher *matcher, Judgement *out, Text *rewritten);
+tn_status instance_judge(Context *ctx, const Instance *x, Matcher *matcher, Judgement *out, Text *rewritten);
 
 /* ---- drawing (sample.c) -------------------------------------------------------------------------------------- */
 

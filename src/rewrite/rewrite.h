@@ -13,10 +13,15 @@ typedef struct RuleSet RuleSet; /* the rules of one text; never changes once it 
 
 /* Reads and checks rules. `name` says where they come from. Errors name line and column and what was expected. */
 tn_status rules_parse(const Allocator *allocator, Str text, Str name, RuleSet **out);
+/* The same of a text that is known to be right and stays: each rule is read when rule_read asks for it. */
+tn_status rules_skim(const Allocator *allocator, Str text, Str name, RuleSet **out);
 void rules_free(RuleSet *set); /* NULL is ignored */
 size_t rules_count(const RuleSet *set);
 const Rule *rules_at(const RuleSet *set, size_t i);
 const char *rules_name(const RuleSet *set);
+
+/* Before anything is asked of a rule but its name, summary, level and line. From any thread. */
+tn_status rule_read(const Rule *rule);
 
 const char *rule_name(const Rule *rule);    /* lives as long as its set */
 const char *rule_summary(const Rule *rule); /* the comment behind its name; "" */
@@ -36,7 +41,8 @@ typedef struct RulesText {
 } RulesText;
 extern const RulesText rules_texts[];
 
-/* All sets: the library's own, then those added. On `arena`; the sets live as long as the process. */
+/* All sets: the library's own, whose rules may not have been read, then those added. On `arena`; the sets live as long as
+   the process. */
 tn_status rules_library(Arena *arena, const RuleSet *const **sets, size_t *n);
 size_t rules_n_added(void); /* sets */
 /* Adds a set for the rest of the process, which owns it from then on. TN_INVALID_ARGUMENT when a set or a rule of that name
@@ -72,10 +78,10 @@ typedef struct RewriteHooks {
 
 /* Applies rules to one graph (not to those nested in it) until none of them matches, or lowers anything. In one order on
    every run. */
-tn_status rewrite_graph(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks);
+tn_status rewrite_graph(Matcher *matcher, Graph *graph, const RewriteHooks *hooks);
 
 /* Whether one rule matches with this node as its root and, if so, applies it, whatever that costs. For proofs. */
-tn_status rewrite_once(const Matcher *matcher, Node *root, bool *applied);
+tn_status rewrite_once(Matcher *matcher, Node *root, bool *applied);
 
 /* ---- saturation (saturate.c, extract.c) ---------------------------------------------------------------------- */
 
@@ -95,7 +101,7 @@ typedef struct SaturateResult {
 } SaturateResult;
 /* Applies rules without giving up what they replace, so that their order does not matter, then takes the cheapest graph
    that is among the variants. Of hooks only `cost` is asked, and `may_change` once, with no rule. */
-tn_status saturate_graph(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks, const SaturateLimits *limits,
+tn_status saturate_graph(Matcher *matcher, Graph *graph, const RewriteHooks *hooks, const SaturateLimits *limits,
                          SaturateResult *result);
 
 /* ---- proofs (prove.c) ---------------------------------------------------------------------------------------- */

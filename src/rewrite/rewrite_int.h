@@ -99,11 +99,22 @@ typedef struct RuleNode {
     size_t at;
 } RuleNode;
 
+/* Ops by name: a few bits of each, so one may look as if it were there though it is not. */
+enum { OPSET_WORDS = 4 };
+typedef struct OpSet {
+    uint64_t bits[OPSET_WORDS];
+} OpSet;
+void opset_add(OpSet *set, Str name);
+bool opset_within(const OpSet *set, const OpSet *of); /* whether all of `set` is in `of` */
+
+/* One of the library's is read when it is wanted (rule_read): until then only what stands above `read` is there. */
 struct Rule {
-    const RuleSet *set;
-    Str name, summary, text;
-    size_t line;
+    RuleSet *set;
+    Str name, summary, text; /* how long the text is becomes known when it is read */
+    size_t body;             /* where in the set's text "match" stands */
     int level;
+    OpSet roots, needs; /* the root is one of these; the left side has all of those. Of a rule that was skimmed */
+    atomic_bool read;
     RuleNode *match, *write; /* the last one matched is the root */
     size_t n_match, n_write;
     Expr **where;
@@ -123,6 +134,9 @@ struct Rule {
     struct Step *steps; /* in the order in which they are matched */
     size_t n_steps;
 };
+
+/* skim.c. Finds `roots` and `needs` from behind the rule's first line on; returns where the next rule begins. */
+size_t rule_skim(Str text, size_t from, Rule *rule);
 
 struct RuleSet {
     Arena arena;

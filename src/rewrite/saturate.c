@@ -270,7 +270,9 @@ static tn_status iterate(Saturation *s) {
         Node *root = s->nodes.data[i];
         if (!root || !node_is_placed(root)) continue;
         s->n_matches = 0;
-        for (const Entry *e = matcher_rules(s->matcher, root->op); e; e = e->next)
+        const Entry *e;
+        TRY(matcher_rules(s->matcher, root->op, &e));
+        for (; e; e = e->next)
             if (may_match(s, e->rule)) TRY(match_root(s, root, e));
     }
     for (size_t i = 0; i + 1 < s->unions.len; i += 2)
@@ -307,7 +309,7 @@ static tn_status saturate(Saturation *s) {
     return TN_OK;
 }
 
-tn_status saturate_graph(const Matcher *matcher, Graph *graph, const RewriteHooks *hooks, const SaturateLimits *limits,
+tn_status saturate_graph(Matcher *matcher, Graph *graph, const RewriteHooks *hooks, const SaturateLimits *limits,
                          SaturateResult *result) {
     const Allocator *a = &graph->model->ctx->allocator;
     Saturation *s = mem_alloc(a, sizeof *s, alignof(Saturation));

@@ -6,7 +6,7 @@
 #include "rewrite/index_int.h"
 
 typedef struct Saturation {
-    const Matcher *matcher;
+    Matcher *matcher;
     Graph *graph;
     const RewriteHooks *hooks;
     const SaturateLimits *limits;

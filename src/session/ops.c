@@ -15,8 +15,11 @@ static const char *by_rule(const OpSchema *op) {
     if (rules_library(&arena, &sets, &n) != TN_OK) diag_clear();
     for (size_t i = 0; i < n; i++) {
         if (strcmp(rules_name(sets[i]), "lower") != 0) continue;
-        for (size_t k = 0; k < rules_count(sets[i]) && !found; k++)
-            if (rule_begins_at(rules_at(sets[i], k), op)) found = rule_summary(rules_at(sets[i], k));
+        for (size_t k = 0; k < rules_count(sets[i]) && !found; k++) {
+            const Rule *rule = rules_at(sets[i], k);
+            if (rule_read(rule) != TN_OK) diag_clear();
+            else if (rule_begins_at(rule, op)) found = rule_summary(rule);
+        }
     }
     arena_free(&arena);
     return found;

@@ -35,7 +35,10 @@ static tn_status each_rule(EachRule fn, void *user) {
     arena_init(&arena, &allocator_default);
     tn_status status = rules_library(&arena, &sets, &n);
     for (size_t i = 0; status == TN_OK && more && i < n; i++)
-        for (size_t k = 0; more && k < rules_count(sets[i]); k++) more = fn(user, sets[i], rules_at(sets[i], k));
+        for (size_t k = 0; status == TN_OK && more && k < rules_count(sets[i]); k++) {
+            status = rule_read(rules_at(sets[i], k));
+            if (status == TN_OK) more = fn(user, sets[i], rules_at(sets[i], k));
+        }
     arena_free(&arena);
     return status;
 }

@@ -6,7 +6,7 @@
 #include <tenon/tenon.h>
 
 #include "ops/op.h"
-#include "rewrite/rewrite.h"
+#include "rewrite/index_int.h"
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
@@ -635,8 +635,115 @@ static void rules_are_registered(void **state) {
     assert_int_equal(tn_n_rules(), n + 1);
 }
 
+/* ---- rules that are read when they are wanted --------------------------------------------------------------------- */
+
+static bool has_op(const OpSet *set, const char *name) {
+    OpSet one = {{0}};
+    opset_add(&one, str_of(name));
+    return opset_within(&one, set);
+}
+
+/* Whether it is wanted whenever it may match: its root may be one of its ops, and it is left out only for want of ops that it
+   cannot do without. */
+static void check_skimmed(const Rule *rule) {
+    const RuleNode *root = &rule->match[rule->n_match - 1];
+    OpSet all = {{0}};
+    for (size_t i = 0; i < root->n_ops; i++) assert_true(has_op(&rule->roots, root->ops[i]->name));
+    for (size_t i = 0; i < rule->n_match; i++) {
+        if (rule->match[i].n_ops == 1) opset_add(&all, str_of(rule->match[i].ops[0]->name));
+        for (size_t k = 0; k < rule->match[i].n_operands; k++) {
+            const RuleOperand *o = &rule->match[i].operands[k];
+            assert_false(o->kind == OPERAND_VALUE && o->optional && rule->value_node[o->value] >= 0);
+        }
+    }
+    assert_true(opset_within(&rule->needs, &all));
+}
+
+static void skimmed_rules_are_those_that_are_read(void **state) {
+    size_t depth = 0, n_roots = 0, n = 0;
+    (void)state;
+    for (const RulesText *t = rules_texts; t->name; t++) {
+        RuleSet *skimmed, *whole;
+        OK(rules_skim(&allocator_default, (Str){t->text, t->size}, str_of(t->name), &skimmed));
+        OK(rules_parse(&allocator_default, (Str){t->text, t->size}, str_of(t->name), &whole));
+        assert_int_equal(rules_count(skimmed), rules_count(whole));
+        for (size_t i = 0; i < rules_count(whole); i++, n++) {
+            const Rule *a = rules_at(skimmed, i), *b = rules_at(whole, i);
+            assert_false(atomic_load(&a->read));
+            OK(rule_read(a));
+            assert_string_equal(rule_name(a), rule_name(b));
+            assert_string_equal(rule_summary(a), rule_summary(b));
+            assert_true(str_equal(rule_text(a), rule_text(b)));
+            assert_int_equal(rule_level(a), rule_level(b));
+            assert_int_equal(rule_line(a), rule_line(b));
+            assert_int_equal(a->n_match, b->n_match);
+            assert_int_equal(a->n_steps, b->n_steps);
+            assert_int_equal(a->depth, b->depth);
+            check_skimmed(a);
+            n_roots += !has_op(&a->roots, "NoSuchOp");
+            if (b->depth > depth) depth = b->depth;
+        }
+        rules_free(skimmed);
+        rules_free(whole);
+    }
+    assert_true(depth <= RULES_REACH); /* else what is changed may reach further once such a rule was read */
+    assert_true(n_roots > n / 2);
+}
+
+/* Twice the same graph, by all rules at hand and by those that are read on the way. */
+static void rewrite_by(bool skimmed, const char *text, Text *out) {
+    Case c = {0};
+    const Rule *list[1024];
+    RuleSet *sets[32];
+    size_t n = 0, n_sets = 0, n_read = 0;
+    OK(context_new(NULL, NULL, &c.ctx));
+    for (const RulesText *t = rules_texts; t->name; t++, n_sets++) {
+        Str rules = {t->text, t->size};
+        if (skimmed) OK(rules_skim(&allocator_default, rules, str_of(t->name), &sets[n_sets]));
+        else OK(rules_parse(&allocator_default, rules, str_of(t->name), &sets[n_sets]));
+        for (size_t i = 0; i < rules_count(sets[n_sets]); i++)
+            if (rule_level(rules_at(sets[n_sets], i)) < RULE_VARIES) list[n++] = rules_at(sets[n_sets], i);
+    }
+    OK(matcher_new(&c.ctx->allocator, list, n, &c.matcher));
+    OK(model_parse(c.ctx, str_of(text), NULL, STR("test"), &c.model));
+    OK(infer_model(c.model));
+    OK(rewrite_graph(c.matcher, c.model->main, &(RewriteHooks){.user = NULL}));
+    OK(model_print(c.model, NULL, out));
+    for (size_t i = 0; i < n; i++) n_read += atomic_load(&list[i]->read);
+    assert_true(skimmed ? n_read > 0 && n_read < n / 2 : n_read == n);
+    for (size_t i = 0; i < n_sets; i++) rules_free(sets[i]);
+    model_free(c.model);
+    matcher_free(c.matcher);
+    context_unref(c.ctx);
+}
+
+static void rules_that_others_make_room_for_are_read(void **state) {
+    /* What is clipped becomes HardSigmoid, of which another rule makes HardSwish. */
+    const char *text = "tn 1\ngraph @g(%x: f32[2,3,8]) -> (%y, %z) {\n"
+                       "  %t = Transpose(%x) {perm=[0, 2, 1]}\n"
+                       "  %r = Relu(%t)\n"
+                       "  %y = Transpose(%r) {perm=[0, 2, 1]}\n"
+                       "  %a = Add(%x, 3.0)\n"
+                       "  %c = Clip(%a, 0.0, 6.0)\n"
+                       "  %d = Div(%c, 6.0)\n"
+                       "  %z = Mul(%x, %d)\n"
+                       "}\n";
+    Text some, all;
+    (void)state;
+    text_init(&some, &allocator_default);
+    text_init(&all, &allocator_default);
+    rewrite_by(true, text, &some);
+    rewrite_by(false, text, &all);
+    assert_string_equal(some.s, all.s);
+    assert_non_null(strstr(some.s, "HardSwish"));
+    text_free(&some);
+    text_free(&all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(skimmed_rules_are_those_that_are_read),
+        cmocka_unit_test(rules_that_others_make_room_for_are_read),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(deep_nesting_is_an_error),
         cmocka_unit_test(rules_tell_of_themselves),
