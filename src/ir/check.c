@@ -96,8 +96,7 @@ static tn_status wrong_type(const Place *place) {
 /* The first place of each letter whose element type is known: one for each spec at most. */
 typedef struct Groups {
     int n;
-    Place first[sizeof((OpSchema *)0)->inputs / sizeof(OperandSpec) +
-                sizeof((OpSchema *)0)->outputs / sizeof(OperandSpec)];
+    Place first[OP_MAX_IN_SPECS + OP_MAX_OUT_SPECS];
 } Groups;
 
 static Place *group_of(Groups *groups, const Place *place) {
@@ -169,9 +168,10 @@ static const char *const kind_names[] = {
 };
 
 static tn_status unknown_attr(const Node *node, const Attr *attr) {
-    const char *names[sizeof node->op->attrs / sizeof *node->op->attrs];
+    const AttrSpec *specs = op_attrs(node->op);
+    const char *names[OP_MAX_ATTR_SPECS];
     size_t n = 0;
-    while (n < sizeof names / sizeof *names && node->op->attrs[n].name) names[n] = node->op->attrs[n].name, n++;
+    for (; n < OP_MAX_ATTR_SPECS && specs[n].name; n++) names[n] = specs[n].name;
     const char *near = nearest_name(attr->name, names, n);
     if (near)
         return blamed(
@@ -190,8 +190,8 @@ static tn_status check_attr(const Node *node, const Attr *attr) {
 
 static tn_status check_attrs(const Node *node) {
     for (uint32_t i = 0; i < node->n_attrs; i++) TRY(check_attr(node, &node->attrs[i]));
-    const AttrSpec *specs = node->op->attrs;
-    for (size_t i = 0; i < sizeof node->op->attrs / sizeof *specs && specs[i].name; i++)
+    const AttrSpec *specs = op_attrs(node->op);
+    for (size_t i = 0; specs[i].name; i++)
         if ((specs[i].flags & ATTR_REQUIRED) && !attr_present(node, specs[i].name))
             return blamed(node, fail(TN_INVALID_MODEL, "attribute \"%s\" is missing; it must be %s", specs[i].name,
                                      kind_names[specs[i].kind]));
@@ -200,10 +200,8 @@ static tn_status check_attrs(const Node *node) {
 
 tn_status node_check(const Node *node) {
     const OpSchema *op = node->op;
-    TRY(check_count(node, "operand", node->n_operands,
-                    arity_of(op_input_spec, op, sizeof op->inputs / sizeof *op->inputs)));
-    TRY(check_count(node, "result", node->n_results,
-                    arity_of(op_output_spec, op, sizeof op->outputs / sizeof *op->outputs)));
+    TRY(check_count(node, "operand", node->n_operands, arity_of(op_input_spec, op, OP_MAX_IN_SPECS)));
+    TRY(check_count(node, "result", node->n_results, arity_of(op_output_spec, op, OP_MAX_OUT_SPECS)));
     Groups groups;
     groups.n = 0;
     TRY(check_operands(node, &groups));

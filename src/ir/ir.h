@@ -454,6 +454,16 @@ typedef struct AttrSpec {
     const char *s;
 } AttrSpec;
 
+enum { OP_MAX_IN_SPECS = 18, OP_MAX_OUT_SPECS = 8, OP_MAX_ATTR_SPECS = 24 };
+#define OPERANDS(...)       \
+    (const OperandSpec[]) { \
+        __VA_ARGS__, { 0 }  \
+    }
+#define ATTRIBUTES(...)    \
+    (const AttrSpec[]) {   \
+        __VA_ARGS__, { 0 } \
+    }
+
 typedef enum OpKind { OP_ATOMIC, OP_DEFORMABLE, OP_COMPOSITE, OP_HOST } OpKind;
 
 enum {
@@ -483,9 +493,8 @@ struct OpSchema {
     const char *summary; /* one line for `tenon ops` */
     OpKind kind;
     uint32_t flags;
-    OperandSpec inputs[18];
-    OperandSpec outputs[8];
-    AttrSpec attrs[24];
+    const OperandSpec *inputs, *outputs; /* up to one without a name, or NULL: see op_inputs */
+    const AttrSpec *attrs;
     /* Bit i: the contents of input i decide the results' shapes or regions. */
     uint32_t content_inputs;
     /* Bit i: only the shape of input i is read, never its bytes. */
@@ -504,6 +513,20 @@ struct OpSchema {
     /* Floating-point operations of one run on concrete shapes, NULL: one for each result element. */
     double (*flops)(const Node *node, const Shape *in, const Shape *out);
 };
+
+/* Up to one without a name; never NULL. */
+static inline const OperandSpec *op_inputs(const OpSchema *op) {
+    static const OperandSpec none[1];
+    return op->inputs ? op->inputs : none;
+}
+static inline const OperandSpec *op_outputs(const OpSchema *op) {
+    static const OperandSpec none[1];
+    return op->outputs ? op->outputs : none;
+}
+static inline const AttrSpec *op_attrs(const OpSchema *op) {
+    static const AttrSpec none[1];
+    return op->attrs ? op->attrs : none;
+}
 
 /* Whether the node's op is that one of ONNX's own domain. */
 static inline bool node_is_onnx(const Node *n, const char *name) {

@@ -4,15 +4,13 @@
 
 #include "ir/ir_int.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-
 const OpSchema op_return = {
     .domain = "tn",
     .name = "Return",
     .summary = "The outputs of a graph",
     .kind = OP_HOST,
     .flags = OP_ALL_ATTRS,
-    .inputs = {{"outputs", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}},
+    .inputs = OPERANDS({"outputs", TS_ANY, 0, OPERAND_VARIADIC | OPERAND_OPTIONAL}),
 };
 
 bool op_is_constant(const OpSchema *op) {
@@ -25,20 +23,20 @@ static bool is_name(const char *each, Str name) {
 }
 
 const AttrSpec *op_attr_spec(const OpSchema *op, Str name) {
-    for (size_t i = 0; i < LENGTH(op->attrs) && op->attrs[i].name; i++)
-        if (is_name(op->attrs[i].name, name)) return &op->attrs[i];
+    for (const AttrSpec *spec = op_attrs(op); spec->name; spec++)
+        if (is_name(spec->name, name)) return spec;
     return NULL;
 }
 
-static const OperandSpec *spec_at(const OperandSpec *specs, size_t max, size_t i) {
+static const OperandSpec *spec_at(const OperandSpec *specs, size_t i) {
     size_t n = 0;
-    while (n < max && specs[n].name) n++;
+    while (specs[n].name) n++;
     if (i < n) return &specs[i];
     return n > 0 && (specs[n - 1].flags & OPERAND_VARIADIC) ? &specs[n - 1] : NULL;
 }
 
-const OperandSpec *op_input_spec(const OpSchema *op, size_t i) { return spec_at(op->inputs, LENGTH(op->inputs), i); }
-const OperandSpec *op_output_spec(const OpSchema *op, size_t i) { return spec_at(op->outputs, LENGTH(op->outputs), i); }
+const OperandSpec *op_input_spec(const OpSchema *op, size_t i) { return spec_at(op_inputs(op), i); }
+const OperandSpec *op_output_spec(const OpSchema *op, size_t i) { return spec_at(op_outputs(op), i); }
 
 /* Const is part of the language, so it has no prefix. */
 static const char *prefix(const OpSchema *op) { return op->domain && !op_is_constant(op) ? op->domain : ""; }

@@ -34,9 +34,9 @@
         .summary = #id " (ONNX " #version "): " text,                                      \
         .kind = OP_COMPOSITE,                                                              \
         .flags = OP_ELEMENTWISE,                                                           \
-        .inputs = {{"X", TS_FLOAT, 'T', 0}},                                               \
-        .outputs = {{"Y", TS_FLOAT, 'T', 0}},                                              \
-        .attrs = {ATTR(a_name, a_default), ATTR(b_name, b_default)},                       \
+        .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}),                                       \
+        .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),                                      \
+        .attrs = ATTRIBUTES(ATTR(a_name, a_default), ATTR(b_name, b_default)),             \
         .reference = id##_reference,                                                       \
     };
 

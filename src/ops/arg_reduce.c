@@ -142,18 +142,17 @@ static tn_status arg_infer(InferCtx *c) {
 static tn_status arg_max_reference(KernelCtx *c) { return run_arg(c, false); }
 static tn_status arg_min_reference(KernelCtx *c) { return run_arg(c, true); }
 
-#define ARG_OP(id, reference_fn, text)                                                    \
-    const OpSchema op_##id = {                                                            \
-        .name = #id,                                                                      \
-        .summary = #id " (ONNX 13): the place of the " text " element along a dimension", \
-        .kind = OP_ATOMIC,                                                                \
-        .inputs = {{"data", TS_NUMERIC, 'T', 0}},                                         \
-        .outputs = {{"reduced", TS(TN_I64), 0, 0}},                                       \
-        .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL},                                      \
-                  {"keepdims", ATTR_INT, 0, 1, 0, NULL},                                  \
-                  {"select_last_index", ATTR_INT, 0, 0, 0, NULL}},                        \
-        .infer = arg_infer,                                                               \
-        .reference = reference_fn,                                                        \
+#define ARG_OP(id, reference_fn, text)                                                                \
+    const OpSchema op_##id = {                                                                        \
+        .name = #id,                                                                                  \
+        .summary = #id " (ONNX 13): the place of the " text " element along a dimension",             \
+        .kind = OP_ATOMIC,                                                                            \
+        .inputs = OPERANDS({"data", TS_NUMERIC, 'T', 0}),                                             \
+        .outputs = OPERANDS({"reduced", TS(TN_I64), 0, 0}),                                           \
+        .attrs = ATTRIBUTES({"axis", ATTR_INT, 0, 0, 0, NULL}, {"keepdims", ATTR_INT, 0, 1, 0, NULL}, \
+                            {"select_last_index", ATTR_INT, 0, 0, 0, NULL}),                          \
+        .infer = arg_infer,                                                                           \
+        .reference = reference_fn,                                                                    \
     };
 ARG_OP(ArgMax, arg_max_reference, "largest")
 ARG_OP(ArgMin, arg_min_reference, "smallest")

@@ -51,7 +51,7 @@ LINES(hardmax, hardmax_line)
 LINES(lp_norm, lp_norm_line)
 static tn_status mvn_reference(KernelCtx *c) { return RUN_FLOAT(c, mvn); }
 
-#define FLOAT_TO_FLOAT .inputs = {{"input", TS_FLOAT, 'T'}}, .outputs = {{"output", TS_FLOAT, 'T'}}
+#define FLOAT_TO_FLOAT .inputs = OPERANDS({"input", TS_FLOAT, 'T'}), .outputs = OPERANDS({"output", TS_FLOAT, 'T'})
 
 const OpSchema op_Softmax = {
     .name = "Softmax",
@@ -59,7 +59,7 @@ const OpSchema op_Softmax = {
     .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     FLOAT_TO_FLOAT,
-    .attrs = {{"axis", ATTR_INT, .i = -1}},
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, .i = -1}),
     .infer = axis_infer,
     .reference = softmax_reference,
     .flops = softmax_flops,
@@ -71,7 +71,7 @@ const OpSchema op_LogSoftmax = {
     .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     FLOAT_TO_FLOAT,
-    .attrs = {{"axis", ATTR_INT, .i = -1}},
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, .i = -1}),
     .infer = axis_infer,
     .reference = log_softmax_reference,
     .flops = softmax_flops,
@@ -82,7 +82,7 @@ const OpSchema op_Hardmax = {
     .summary = "1 at the first largest element along an axis, else 0 (ONNX 13)",
     .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
-    .attrs = {{"axis", ATTR_INT, .i = -1}},
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, .i = -1}),
     .infer = axis_infer,
     .reference = hardmax_reference,
     .lower = lower_hardmax,
@@ -94,7 +94,7 @@ const OpSchema op_LpNormalization = {
     .summary = "Divides by the p-norm along an axis (ONNX 22)",
     .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
-    .attrs = {{"axis", ATTR_INT, .i = -1}, {"p", ATTR_INT, .i = 2}},
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, .i = -1}, {"p", ATTR_INT, .i = 2}),
     .infer = lp_norm_infer,
     .reference = lp_norm_reference,
 };
@@ -103,9 +103,9 @@ const OpSchema op_MeanVarianceNormalization = {
     .name = "MeanVarianceNormalization",
     .summary = "Mean 0 and variance 1 over chosen axes (ONNX 13)",
     .kind = OP_COMPOSITE,
-    .inputs = {{"X", TS_FLOAT, 'T'}},
-    .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"axes", ATTR_INTS}},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T'}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T'}),
+    .attrs = ATTRIBUTES({"axes", ATTR_INTS}),
     .infer = mvn_infer,
     .reference = mvn_reference,
     .flops = softmax_flops,

@@ -30,8 +30,8 @@ static tn_status infer_with(InferCtx *c, bool content, ContentFn fn) {
         .summary = #id " (ONNX " #version "): " text,                                                                 \
         .kind = OP_ATOMIC,                                                                                            \
         .flags = OP_ELEMENTWISE | (flag),                                                                             \
-        .inputs = {{"A", types, 'T', 0}, {"B", types, 'T', 0}},                                                       \
-        .outputs = {{"C", types, 'T', 0}},                                                                            \
+        .inputs = OPERANDS({"A", types, 'T', 0}, {"B", types, 'T', 0}),                                               \
+        .outputs = OPERANDS({"C", types, 'T', 0}),                                                                    \
         .infer = id##_infer,                                                                                          \
         .reference = id##_reference,                                                                                  \
     };

@@ -32,9 +32,9 @@ const OpSchema op_BitCast = {
     .summary = "The same bits as another element type (ONNX 26)",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"input", TYPES}},
-    .outputs = {{"output", TYPES}},
-    .attrs = {{"to", ATTR_INT, ATTR_REQUIRED}},
+    .inputs = OPERANDS({"input", TYPES}),
+    .outputs = OPERANDS({"output", TYPES}),
+    .attrs = ATTRIBUTES({"to", ATTR_INT, ATTR_REQUIRED}),
     .infer = bit_cast_infer,
     .reference = bit_cast_reference,
 };

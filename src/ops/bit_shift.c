@@ -26,9 +26,9 @@ const OpSchema op_BitShift = {
     .summary = "BitShift (ONNX 28): bits moved up or down by as many places as another tensor says",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS_INT, 'T', 0}, {"Y", TS_INT, 'T', 0}},
-    .outputs = {{"Z", TS_INT, 'T', 0}},
-    .attrs = {{"direction", ATTR_STRING, ATTR_REQUIRED, 0, 0, NULL}},
+    .inputs = OPERANDS({"X", TS_INT, 'T', 0}, {"Y", TS_INT, 'T', 0}),
+    .outputs = OPERANDS({"Z", TS_INT, 'T', 0}),
+    .attrs = ATTRIBUTES({"direction", ATTR_STRING, ATTR_REQUIRED, 0, 0, NULL}),
     .infer = bit_shift_infer,
     .reference = bit_shift_reference,
 };

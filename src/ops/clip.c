@@ -57,10 +57,9 @@ const OpSchema op_Clip = {
     .summary = "Clip (ONNX 13): x within min and max",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"input", TS_NUMERIC, 'T', 0},
-               {"min", TS_NUMERIC, 'T', OPERAND_OPTIONAL},
-               {"max", TS_NUMERIC, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"output", TS_NUMERIC, 'T', 0}},
+    .inputs = OPERANDS({"input", TS_NUMERIC, 'T', 0}, {"min", TS_NUMERIC, 'T', OPERAND_OPTIONAL},
+                       {"max", TS_NUMERIC, 'T', OPERAND_OPTIONAL}),
+    .outputs = OPERANDS({"output", TS_NUMERIC, 'T', 0}),
     .infer = clip_infer,
     .reference = clip_reference,
 };

@@ -70,8 +70,8 @@ static tn_status compare_reference(KernelCtx *c, const ElementwiseFns *fns) {
         .summary = #id " (ONNX " #version "): " text,                                                    \
         .kind = OP_##kind_,                                                                              \
         .flags = OP_ELEMENTWISE | (flag),                                                                \
-        .inputs = {{"A", types, 'T', 0}, {"B", types, 'T', 0}},                                          \
-        .outputs = {{"C", TS(TN_BOOL), 0, 0}},                                                           \
+        .inputs = OPERANDS({"A", types, 'T', 0}, {"B", types, 'T', 0}),                                  \
+        .outputs = OPERANDS({"C", TS(TN_BOOL), 0, 0}),                                                   \
         .infer = id##_infer,                                                                             \
         .reference = id##_reference,                                                                     \
     };

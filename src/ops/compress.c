@@ -54,9 +54,9 @@ const OpSchema op_Compress = {
     .summary = "Compress (ONNX 28): slices whose condition is true",
     .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}, {"condition", TS(TN_BOOL), 0, 0}},
-    .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
-    .attrs = {{"axis", ATTR_INT, 0, 0, 0, NULL}},
+    .inputs = OPERANDS({"input", TS_ALL_TENSOR, 'T', 0}, {"condition", TS(TN_BOOL), 0, 0}),
+    .outputs = OPERANDS({"output", TS_ALL_TENSOR, 'T', 0}),
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, 0, 0, 0, NULL}),
     .infer = infer,
     .reference = reference,
 };

@@ -73,9 +73,9 @@ const OpSchema op_Concat = {
     .name = "Concat",
     .summary = "Concat (ONNX 13): operands one after another along an axis",
     .kind = OP_DEFORMABLE,
-    .inputs = {{"inputs", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}},
-    .outputs = {{"concat_result", TS_ALL_TENSOR, 'T', 0}},
-    .attrs = {{"axis", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}},
+    .inputs = OPERANDS({"inputs", TS_ALL_TENSOR, 'T', OPERAND_VARIADIC}),
+    .outputs = OPERANDS({"concat_result", TS_ALL_TENSOR, 'T', 0}),
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, ATTR_REQUIRED, 0, 0, NULL}),
     .infer = infer,
     .regions = regions,
 };

@@ -15,7 +15,7 @@ const OpSchema op_tn_Const = {
     .name = "Const",
     .summary = "a constant of the model",
     .kind = OP_HOST,
-    .outputs = {{"value", TS_ALL_TENSOR, 0, 0}},
-    .attrs = {{"data", ATTR_TENSOR, ATTR_REQUIRED, 0, 0, NULL}},
+    .outputs = OPERANDS({"value", TS_ALL_TENSOR, 0, 0}),
+    .attrs = ATTRIBUTES({"data", ATTR_TENSOR, ATTR_REQUIRED, 0, 0, NULL}),
     .infer = infer,
 };

@@ -35,17 +35,17 @@ static tn_status run_window(KernelCtx *c, double a0, double a1, double a2) {
     return TN_OK;
 }
 
-#define WINDOW_OP(id, a0, a1, a2)                                                              \
-    static tn_status id##_reference(KernelCtx *c) { return run_window(c, a0, a1, a2); }        \
-    const OpSchema op_##id = {                                                                 \
-        .name = #id,                                                                           \
-        .summary = #id " (ONNX 17): weights for the frames of a signal",                       \
-        .kind = OP_ATOMIC,                                                                     \
-        .inputs = {{"size", TS(TN_I32) | TS(TN_I64)}},                                         \
-        .outputs = {{"output", TS_NUMERIC}},                                                   \
-        .attrs = {{"output_datatype", ATTR_INT, .i = TN_F32}, {"periodic", ATTR_INT, .i = 1}}, \
-        .content_inputs = 1,                                                                   \
-        .infer = window_infer,                                                                 \
-        .reference = id##_reference,                                                           \
+#define WINDOW_OP(id, a0, a1, a2)                                                                        \
+    static tn_status id##_reference(KernelCtx *c) { return run_window(c, a0, a1, a2); }                  \
+    const OpSchema op_##id = {                                                                           \
+        .name = #id,                                                                                     \
+        .summary = #id " (ONNX 17): weights for the frames of a signal",                                 \
+        .kind = OP_ATOMIC,                                                                               \
+        .inputs = OPERANDS({"size", TS(TN_I32) | TS(TN_I64)}),                                           \
+        .outputs = OPERANDS({"output", TS_NUMERIC}),                                                     \
+        .attrs = ATTRIBUTES({"output_datatype", ATTR_INT, .i = TN_F32}, {"periodic", ATTR_INT, .i = 1}), \
+        .content_inputs = 1,                                                                             \
+        .infer = window_infer,                                                                           \
+        .reference = id##_reference,                                                                     \
     };
 WINDOWS(WINDOW_OP)

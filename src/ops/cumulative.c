@@ -138,19 +138,19 @@ static tn_status cumulative_infer(InferCtx *c) {
 }
 
 #define TYPES (TS_FLOAT | TS(TN_I32) | TS(TN_I64) | TS(TN_U32) | TS(TN_U64))
-#define CUMULATIVE_OP(id, version, reference_fn, text)                                                  \
-    const OpSchema op_##id = {                                                                          \
-        .name = #id,                                                                                    \
-        .summary = #id " (ONNX " #version "): running " text " along a dimension",                      \
-        .kind = OP_COMPOSITE,                                                                           \
-        .flags = OP_LOOPS,                                                                              \
-        .inputs = {{"x", TYPES, 'T', 0}, {"axis", TS(TN_I32) | TS(TN_I64), 0, 0}},                      \
-        .outputs = {{"y", TYPES, 'T', 0}},                                                              \
-        .attrs = {{"exclusive", ATTR_INT, 0, 0, 0, NULL}, {"reverse", ATTR_INT, 0, 0, 0, NULL}},        \
-        .infer = cumulative_infer,                                                                      \
-        .reference = reference_fn,                                                                      \
-        .lower = lower_cumulative,                                                                      \
-        .lowering = "tn.Loop, each turn on the result of the one before; windows as a strided reading", \
+#define CUMULATIVE_OP(id, version, reference_fn, text)                                                     \
+    const OpSchema op_##id = {                                                                             \
+        .name = #id,                                                                                       \
+        .summary = #id " (ONNX " #version "): running " text " along a dimension",                         \
+        .kind = OP_COMPOSITE,                                                                              \
+        .flags = OP_LOOPS,                                                                                 \
+        .inputs = OPERANDS({"x", TYPES, 'T', 0}, {"axis", TS(TN_I32) | TS(TN_I64), 0, 0}),                 \
+        .outputs = OPERANDS({"y", TYPES, 'T', 0}),                                                         \
+        .attrs = ATTRIBUTES({"exclusive", ATTR_INT, 0, 0, 0, NULL}, {"reverse", ATTR_INT, 0, 0, 0, NULL}), \
+        .infer = cumulative_infer,                                                                         \
+        .reference = reference_fn,                                                                         \
+        .lower = lower_cumulative,                                                                         \
+        .lowering = "tn.Loop, each turn on the result of the one before; windows as a strided reading",    \
     };
 CUMULATIVE_OP(CumProd, 26, cum_prod_reference, "products")
 CUMULATIVE_OP(CumSum, 14, cum_sum_reference, "sums")

@@ -82,8 +82,8 @@ const OpSchema op_Div = {
     .summary = "Div (ONNX 14): the quotient of two tensors; of integers towards zero",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"A", TS_NUMERIC, 'T', 0}, {"B", TS_NUMERIC, 'T', 0}},
-    .outputs = {{"C", TS_NUMERIC, 'T', 0}},
+    .inputs = OPERANDS({"A", TS_NUMERIC, 'T', 0}, {"B", TS_NUMERIC, 'T', 0}),
+    .outputs = OPERANDS({"C", TS_NUMERIC, 'T', 0}),
     .infer = div_infer,
     .reference = div_reference,
 };
@@ -93,9 +93,9 @@ const OpSchema op_Mod = {
     .summary = "Mod (ONNX 28): the remainder, with the divisor's sign, or by fmod the dividend's",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"A", TS_NUMERIC, 'T', 0}, {"B", TS_NUMERIC, 'T', 0}},
-    .outputs = {{"C", TS_NUMERIC, 'T', 0}},
-    .attrs = {{"fmod", ATTR_INT, 0, 0, 0, NULL}},
+    .inputs = OPERANDS({"A", TS_NUMERIC, 'T', 0}, {"B", TS_NUMERIC, 'T', 0}),
+    .outputs = OPERANDS({"C", TS_NUMERIC, 'T', 0}),
+    .attrs = ATTRIBUTES({"fmod", ATTR_INT, 0, 0, 0, NULL}),
     .infer = mod_infer,
     .reference = mod_reference,
 };

@@ -25,9 +25,9 @@ const OpSchema op_Flatten = {
     .name = "Flatten",
     .summary = "Flatten (ONNX 25): make a matrix, cut before an axis",
     .kind = OP_DEFORMABLE,
-    .inputs = {{"input", TS_ALL_TENSOR, 'T', 0}},
-    .outputs = {{"output", TS_ALL_TENSOR, 'T', 0}},
-    .attrs = {{"axis", ATTR_INT, 0, 1, 0, NULL}},
+    .inputs = OPERANDS({"input", TS_ALL_TENSOR, 'T', 0}),
+    .outputs = OPERANDS({"output", TS_ALL_TENSOR, 'T', 0}),
+    .attrs = ATTRIBUTES({"axis", ATTR_INT, 0, 1, 0, NULL}),
     .infer = infer,
     .regions = regions,
 };

@@ -67,9 +67,9 @@ const OpSchema op_Gelu = {
     .summary = "Gelu (ONNX 20): x/2 * (1 + erf(x/sqrt 2)), or its approximation by tanh",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS_FLOAT, 'T', 0}},
-    .outputs = {{"Y", TS_FLOAT, 'T', 0}},
-    .attrs = {{"approximate", ATTR_STRING, 0, 0, 0, "none"}},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),
+    .attrs = ATTRIBUTES({"approximate", ATTR_STRING, 0, 0, 0, "none"}),
     .infer = gelu_infer,
     .reference = gelu_reference,
 };
@@ -80,8 +80,8 @@ const OpSchema op_ms_Gelu = {
     .summary = "Gelu (ONNX Runtime 1): x/2 * (1 + erf(x/sqrt 2))",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS_FLOAT, 'T', 0}},
-    .outputs = {{"Y", TS_FLOAT, 'T', 0}},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),
     .reference = ms_gelu_reference,
 };
 
@@ -91,9 +91,9 @@ const OpSchema op_ms_QuickGelu = {
     .summary = "QuickGelu (ONNX Runtime 1): x * sigmoid(alpha * x)",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS_FLOAT, 'T', 0}},
-    .outputs = {{"Y", TS_FLOAT, 'T', 0}},
-    .attrs = {{"alpha", ATTR_FLOAT, 0, 0, 1.702f, NULL}},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),
+    .attrs = ATTRIBUTES({"alpha", ATTR_FLOAT, 0, 0, 1.702f, NULL}),
     .reference = quick_gelu_reference,
 };
 
@@ -103,8 +103,8 @@ const OpSchema op_ms_BiasGelu = {
     .summary = "BiasGelu (ONNX Runtime 1): Gelu of the sum of an input and a bias",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"A", TS_FLOAT, 'T', 0}, {"B", TS_FLOAT, 'T', 0}},
-    .outputs = {{"C", TS_FLOAT, 'T', 0}},
+    .inputs = OPERANDS({"A", TS_FLOAT, 'T', 0}, {"B", TS_FLOAT, 'T', 0}),
+    .outputs = OPERANDS({"C", TS_FLOAT, 'T', 0}),
     .infer = bias_infer,
     .reference = bias_gelu_reference,
 };
@@ -115,8 +115,8 @@ const OpSchema op_ms_FastGelu = {
     .summary = "FastGelu (ONNX Runtime 1): Gelu by tanh of an input and an optional bias",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS_FLOAT, 'T', 0}, {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"Y", TS_FLOAT, 'T', 0}},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}, {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),
     .infer = bias_infer,
     .reference = fast_gelu_reference,
 };

@@ -91,9 +91,9 @@ const OpSchema op_ImageDecoder = {
     .summary = "The pixels of a PNG, JPEG, JPEG 2000, WebP, TIFF, BMP or PNM file (ONNX 20)",
     .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"encoded_stream", TS(TN_U8)}},
-    .outputs = {{"image", TS(TN_U8)}},
-    .attrs = {{"pixel_format", ATTR_STRING, .s = "RGB"}},
+    .inputs = OPERANDS({"encoded_stream", TS(TN_U8)}),
+    .outputs = OPERANDS({"image", TS(TN_U8)}),
+    .attrs = ATTRIBUTES({"pixel_format", ATTR_STRING, .s = "RGB"}),
     .infer = image_infer,
     .reference = image_reference,
 };

@@ -31,8 +31,8 @@ const OpSchema op_IsNaN = {
     .summary = "IsNaN (ONNX 20): true where an element is not a number",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TYPES, 0, 0}},
-    .outputs = {{"Y", TS(TN_BOOL), 0, 0}},
+    .inputs = OPERANDS({"X", TYPES, 0, 0}),
+    .outputs = OPERANDS({"Y", TS(TN_BOOL), 0, 0}),
     .infer = to_bool_infer,
     .reference = is_nan_reference,
 };
@@ -42,9 +42,9 @@ const OpSchema op_IsInf = {
     .summary = "IsInf (ONNX 20): true where an element is infinite",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TYPES, 0, 0}},
-    .outputs = {{"Y", TS(TN_BOOL), 0, 0}},
-    .attrs = {{"detect_negative", ATTR_INT, 0, 1, 0, NULL}, {"detect_positive", ATTR_INT, 0, 1, 0, NULL}},
+    .inputs = OPERANDS({"X", TYPES, 0, 0}),
+    .outputs = OPERANDS({"Y", TS(TN_BOOL), 0, 0}),
+    .attrs = ATTRIBUTES({"detect_negative", ATTR_INT, 0, 1, 0, NULL}, {"detect_positive", ATTR_INT, 0, 1, 0, NULL}),
     .infer = to_bool_infer,
     .reference = is_inf_reference,
 };

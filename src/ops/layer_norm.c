@@ -129,11 +129,10 @@ const OpSchema op_LayerNormalization = {
     .summary = "Normalises over the last dimensions (ONNX 17)",
     .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
-    .inputs = {{"X", TS_FLOAT, 'T'}, {"Scale", TS_FLOAT}, {"B", TS_FLOAT, 0, OPERAND_OPTIONAL}},
-    .outputs = {{"Y", TS_FLOAT, 'T'},
-                {"Mean", STASH_TYPES, 0, OPERAND_OPTIONAL},
-                {"InvStdDev", STASH_TYPES, 0, OPERAND_OPTIONAL}},
-    .attrs = {NORM_ATTRS},
+    .inputs = OPERANDS({"X", TS_FLOAT, 'T'}, {"Scale", TS_FLOAT}, {"B", TS_FLOAT, 0, OPERAND_OPTIONAL}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T'}, {"Mean", STASH_TYPES, 0, OPERAND_OPTIONAL},
+                        {"InvStdDev", STASH_TYPES, 0, OPERAND_OPTIONAL}),
+    .attrs = ATTRIBUTES(NORM_ATTRS),
     .infer = layer_norm_infer,
     .reference = layer_norm_reference,
     .flops = norm_flops,
@@ -144,45 +143,39 @@ const OpSchema op_RMSNormalization = {
     .kind = OP_COMPOSITE,
     .flags = OP_OVERWRITES0,
     .summary = "Divides by the root mean square over the last dimensions (ONNX 23)",
-    .inputs = {{"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}},
-    .outputs = {{"Y", TS_FLOAT, 'V'}},
-    .attrs = {NORM_ATTRS},
+    .inputs = OPERANDS({"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'V'}),
+    .attrs = ATTRIBUTES(NORM_ATTRS),
     .infer = layer_norm_infer,
     .reference = rms_norm_reference,
     .flops = norm_flops,
 };
 
 /* onnxruntime writes it into models without a domain as well as with its own. */
-#define SIMPLIFIED_LAYER_NORM                                                                                    \
-    .name = "SimplifiedLayerNormalization", .kind = OP_COMPOSITE,                                                \
-    .summary = "RMSNormalization as ONNX Runtime names it (ONNX Runtime 1)",                                     \
-    .inputs = {{"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}},                                                       \
-    .outputs = {{"Y", TS_FLOAT, 'V'}, {"inv_std_var", STASH_TYPES, 0, OPERAND_OPTIONAL}}, .attrs = {NORM_ATTRS}, \
-    .infer = layer_norm_infer, .reference = rms_norm_reference, .flops = norm_flops
+#define SIMPLIFIED_LAYER_NORM                                                                     \
+    .name = "SimplifiedLayerNormalization", .kind = OP_COMPOSITE,                                 \
+    .summary = "RMSNormalization as ONNX Runtime names it (ONNX Runtime 1)",                      \
+    .inputs = OPERANDS({"X", TS_FLOAT}, {"scale", TS_FLOAT, 'V'}),                                \
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'V'}, {"inv_std_var", STASH_TYPES, 0, OPERAND_OPTIONAL}), \
+    .attrs = ATTRIBUTES(NORM_ATTRS), .infer = layer_norm_infer, .reference = rms_norm_reference, .flops = norm_flops
 
 const OpSchema op_SimplifiedLayerNormalization = {SIMPLIFIED_LAYER_NORM};
 const OpSchema op_ms_SimplifiedLayerNormalization = {.domain = "com.microsoft", SIMPLIFIED_LAYER_NORM};
 
-#define SKIP_OUTPUTS                                                          \
-    {                                                                         \
-        {"output", TS_FLOAT, 'T'}, {"mean", TS(TN_F32), 0, OPERAND_OPTIONAL}, \
-            {"inv_std_var", TS(TN_F32), 0, OPERAND_OPTIONAL}, {               \
-            "input_skip_bias_sum", TS_FLOAT, 'T', OPERAND_OPTIONAL            \
-        }                                                                     \
-    }
+#define SKIP_OUTPUTS                                                               \
+    OPERANDS({"output", TS_FLOAT, 'T'}, {"mean", TS(TN_F32), 0, OPERAND_OPTIONAL}, \
+             {"inv_std_var", TS(TN_F32), 0, OPERAND_OPTIONAL},                     \
+             {"input_skip_bias_sum", TS_FLOAT, 'T', OPERAND_OPTIONAL})
 
 const OpSchema op_ms_SkipLayerNormalization = {
     .domain = "com.microsoft",
     .name = "SkipLayerNormalization",
     .kind = OP_COMPOSITE,
     .summary = "LayerNormalization of the sum of two operands and a bias (ONNX Runtime 1)",
-    .inputs = {{"input", TS_FLOAT, 'T'},
-               {"skip", TS_FLOAT, 'T'},
-               {"gamma", TS_FLOAT, 'T'},
-               {"beta", TS_FLOAT, 'T', OPERAND_OPTIONAL},
-               {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    .inputs = OPERANDS({"input", TS_FLOAT, 'T'}, {"skip", TS_FLOAT, 'T'}, {"gamma", TS_FLOAT, 'T'},
+                       {"beta", TS_FLOAT, 'T', OPERAND_OPTIONAL}, {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
     .outputs = SKIP_OUTPUTS,
-    .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-12f}},
+    .attrs = ATTRIBUTES({"epsilon", ATTR_FLOAT, .f = 1e-12f}),
     .infer = skip_layer_norm_infer,
     .reference = skip_layer_norm_reference,
     .flops = norm_flops,
@@ -193,12 +186,10 @@ const OpSchema op_ms_SkipSimplifiedLayerNormalization = {
     .name = "SkipSimplifiedLayerNormalization",
     .kind = OP_COMPOSITE,
     .summary = "RMSNormalization of the sum of two operands and a bias (ONNX Runtime 1)",
-    .inputs = {{"input", TS_FLOAT, 'T'},
-               {"skip", TS_FLOAT, 'T'},
-               {"gamma", TS_FLOAT, 'T'},
-               {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    .inputs = OPERANDS({"input", TS_FLOAT, 'T'}, {"skip", TS_FLOAT, 'T'}, {"gamma", TS_FLOAT, 'T'},
+                       {"bias", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
     .outputs = SKIP_OUTPUTS,
-    .attrs = {{"epsilon", ATTR_FLOAT, .f = 1e-12f}},
+    .attrs = ATTRIBUTES({"epsilon", ATTR_FLOAT, .f = 1e-12f}),
     .infer = skip_simplified_norm_infer,
     .reference = skip_simplified_norm_reference,
     .flops = norm_flops,

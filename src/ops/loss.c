@@ -115,14 +115,14 @@ static tn_status cross_entropy_reference(KernelCtx *c) {
 }
 
 #define LABELS (TS(TN_I32) | TS(TN_I64))
-#define ATTRS .attrs = {{"ignore_index", ATTR_INT}, {"reduction", ATTR_STRING, .s = "mean"}}
+#define ATTRS .attrs = ATTRIBUTES({"ignore_index", ATTR_INT}, {"reduction", ATTR_STRING, .s = "mean"})
 
 const OpSchema op_NegativeLogLikelihoodLoss = {
     .name = "NegativeLogLikelihoodLoss",
     .kind = OP_ATOMIC,
     .summary = "Loss of labels, of log-probabilities (ONNX 22)",
-    .inputs = {{"input", TS_FLOAT, 'T'}, {"target", LABELS}, {"weight", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"loss", TS_FLOAT, 'T'}},
+    .inputs = OPERANDS({"input", TS_FLOAT, 'T'}, {"target", LABELS}, {"weight", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
+    .outputs = OPERANDS({"loss", TS_FLOAT, 'T'}),
     ATTRS,
     .infer = loss_infer,
     .reference = nll_reference,
@@ -132,8 +132,8 @@ const OpSchema op_SoftmaxCrossEntropyLoss = {
     .name = "SoftmaxCrossEntropyLoss",
     .kind = OP_ATOMIC,
     .summary = "Loss of labels, of scores (ONNX 13)",
-    .inputs = {{"scores", TS_FLOAT, 'T'}, {"labels", LABELS}, {"weights", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
-    .outputs = {{"output", TS_FLOAT, 'T'}, {"log_prob", TS_FLOAT, 'T', OPERAND_OPTIONAL}},
+    .inputs = OPERANDS({"scores", TS_FLOAT, 'T'}, {"labels", LABELS}, {"weights", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
+    .outputs = OPERANDS({"output", TS_FLOAT, 'T'}, {"log_prob", TS_FLOAT, 'T', OPERAND_OPTIONAL}),
     ATTRS,
     .infer = loss_infer,
     .reference = cross_entropy_reference,

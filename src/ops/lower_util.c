@@ -417,7 +417,7 @@ tn_status lower_completed(Node *node, bool *completed) {
     LowerCtx c = {.node = node};
     size_t n = 0;
     const Node *before = node->prev;
-    while (n < sizeof node->op->outputs / sizeof *node->op->outputs && node->op->outputs[n].name) n++;
+    while (op_outputs(node->op)[n].name) n++;
     *completed = false;
     if (node->n_results < 2 || node->n_results >= n || node->n_operands > OP_MAX_INPUTS) return TN_OK;
     arena_init(&c.scratch, &node->graph->model->ctx->allocator);

@@ -75,8 +75,8 @@ const OpSchema op_ml_ArrayFeatureExtractor = {
     .name = "ArrayFeatureExtractor",
     .summary = "Picks features (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", TYPES, 'T'}, {"Y", TS(TN_I64)}},
-    .outputs = {{"Z", TYPES, 'T'}},
+    .inputs = OPERANDS({"X", TYPES, 'T'}, {"Y", TS(TN_I64)}),
+    .outputs = OPERANDS({"Z", TYPES, 'T'}),
     .infer = extract_infer,
     .reference = extract_reference,
 };
@@ -86,9 +86,9 @@ const OpSchema op_ml_FeatureVectorizer = {
     .name = "FeatureVectorizer",
     .summary = "Features side by side (ONNX ML 1)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", ML_NUMBERS, 'T', OPERAND_VARIADIC}},
-    .outputs = {{"Y", TS(TN_F32)}},
-    .attrs = {{"inputdimensions", ATTR_INTS}},
+    .inputs = OPERANDS({"X", ML_NUMBERS, 'T', OPERAND_VARIADIC}),
+    .outputs = OPERANDS({"Y", TS(TN_F32)}),
+    .attrs = ATTRIBUTES({"inputdimensions", ATTR_INTS}),
     .infer = vectorizer_infer,
     .reference = vectorizer_reference,
 };

@@ -140,8 +140,8 @@ static tn_status imputer_reference(KernelCtx *c) {
     return dtype_is_float(c->in[0]->dtype) ? impute_floats(c, width) : impute_ints(c, width);
 }
 
-#define SAME .inputs = {{"X", ML_NUMBERS, 'T'}}, .outputs = {{"Y", ML_NUMBERS, 'T'}}
-#define TO_FLOAT .inputs = {{"X", ML_NUMBERS}}, .outputs = {{"Y", TS(TN_F32)}}
+#define SAME .inputs = OPERANDS({"X", ML_NUMBERS, 'T'}), .outputs = OPERANDS({"Y", ML_NUMBERS, 'T'})
+#define TO_FLOAT .inputs = OPERANDS({"X", ML_NUMBERS}), .outputs = OPERANDS({"Y", TS(TN_F32)})
 
 const OpSchema op_ml_Scaler = {
     .domain = "ai.onnx.ml",
@@ -149,7 +149,7 @@ const OpSchema op_ml_Scaler = {
     .summary = "(x - offset) * scale (ONNX ML 1)",
     .kind = OP_ATOMIC,
     TO_FLOAT,
-    .attrs = {{"offset", ATTR_FLOATS}, {"scale", ATTR_FLOATS}},
+    .attrs = ATTRIBUTES({"offset", ATTR_FLOATS}, {"scale", ATTR_FLOATS}),
     .infer = floats_infer,
     .reference = scaler_reference,
 };
@@ -160,7 +160,7 @@ const OpSchema op_ml_Normalizer = {
     .summary = "Rows divided by a norm (ONNX ML 1)",
     .kind = OP_ATOMIC,
     TO_FLOAT,
-    .attrs = {{"norm", ATTR_STRING, .s = "MAX"}},
+    .attrs = ATTRIBUTES({"norm", ATTR_STRING, .s = "MAX"}),
     .infer = normalizer_infer,
     .reference = normalizer_reference,
 };
@@ -172,7 +172,7 @@ const OpSchema op_ml_Binarizer = {
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
     SAME,
-    .attrs = {{"threshold", ATTR_FLOAT}},
+    .attrs = ATTRIBUTES({"threshold", ATTR_FLOAT}),
     .reference = binarizer_reference,
 };
 
@@ -182,10 +182,8 @@ const OpSchema op_ml_Imputer = {
     .summary = "Puts values for missing ones (ONNX ML 1)",
     .kind = OP_ATOMIC,
     SAME,
-    .attrs = {{"imputed_value_floats", ATTR_FLOATS},
-              {"imputed_value_int64s", ATTR_INTS},
-              {"replaced_value_float", ATTR_FLOAT},
-              {"replaced_value_int64", ATTR_INT}},
+    .attrs = ATTRIBUTES({"imputed_value_floats", ATTR_FLOATS}, {"imputed_value_int64s", ATTR_INTS},
+                        {"replaced_value_float", ATTR_FLOAT}, {"replaced_value_int64", ATTR_INT}),
     .infer = imputer_infer,
     .reference = imputer_reference,
 };

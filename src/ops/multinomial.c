@@ -56,9 +56,9 @@ const OpSchema op_Multinomial = {
     .summary = "Draws classes by their log-probabilities (ONNX 22)",
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
-    .inputs = {{"input", TS_FLOAT}},
-    .outputs = {{"output", TS(TN_I32) | TS(TN_I64)}},
-    .attrs = {{"dtype", ATTR_INT, .i = TN_I32}, {"sample_size", ATTR_INT, .i = 1}, {"seed", ATTR_FLOAT}},
+    .inputs = OPERANDS({"input", TS_FLOAT}),
+    .outputs = OPERANDS({"output", TS(TN_I32) | TS(TN_I64)}),
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT, .i = TN_I32}, {"sample_size", ATTR_INT, .i = 1}, {"seed", ATTR_FLOAT}),
     .infer = multinomial_infer,
     .reference = multinomial_reference,
 };

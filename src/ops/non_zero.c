@@ -65,8 +65,8 @@ const OpSchema op_NonZero = {
     .summary = "NonZero (ONNX 13): positions of what is not zero",
     .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"X", TS_ALL_TENSOR, 0, 0}},
-    .outputs = {{"Y", TS(TN_I64), 0, 0}},
+    .inputs = OPERANDS({"X", TS_ALL_TENSOR, 0, 0}),
+    .outputs = OPERANDS({"Y", TS(TN_I64), 0, 0}),
     .infer = infer,
     .reference = reference,
 };

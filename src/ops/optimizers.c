@@ -118,17 +118,18 @@ OPTIMIZER(adam, 4)
 OPTIMIZER(momentum, 3)
 
 #define FLOATS (TS(TN_F32) | TS(TN_F64))
-#define OPERANDS                                                                           \
-    .inputs = {{"R", FLOATS}, {"T", TS(TN_I64)}, {"inputs", FLOATS, 0, OPERAND_VARIADIC}}, \
-    .outputs = {{"outputs", FLOATS, 0, OPERAND_VARIADIC}}
+#define STEP_OPERANDS                                                                              \
+    .inputs = OPERANDS({"R", FLOATS}, {"T", TS(TN_I64)}, {"inputs", FLOATS, 0, OPERAND_VARIADIC}), \
+    .outputs = OPERANDS({"outputs", FLOATS, 0, OPERAND_VARIADIC})
 
 const OpSchema op_training_Adagrad = {
     .domain = "ai.onnx.preview.training",
     .name = "Adagrad",
     .kind = OP_ATOMIC,
     .summary = "One step of Adagrad (ONNX training preview 1)",
-    OPERANDS,
-    .attrs = {{"decay_factor", ATTR_FLOAT}, {"epsilon", ATTR_FLOAT, .f = 1e-6f}, {"norm_coefficient", ATTR_FLOAT}},
+    STEP_OPERANDS,
+    .attrs = ATTRIBUTES({"decay_factor", ATTR_FLOAT}, {"epsilon", ATTR_FLOAT, .f = 1e-6f},
+                        {"norm_coefficient", ATTR_FLOAT}),
     .infer = adagrad_infer,
     .reference = adagrad_reference,
 };
@@ -138,12 +139,10 @@ const OpSchema op_training_Adam = {
     .name = "Adam",
     .kind = OP_ATOMIC,
     .summary = "One step of Adam (ONNX training preview 1)",
-    OPERANDS,
-    .attrs = {{"alpha", ATTR_FLOAT, .f = 0.9f},
-              {"beta", ATTR_FLOAT, .f = 0.999f},
-              {"epsilon", ATTR_FLOAT, .f = 1e-6f},
-              {"norm_coefficient", ATTR_FLOAT},
-              {"norm_coefficient_post", ATTR_FLOAT}},
+    STEP_OPERANDS,
+    .attrs = ATTRIBUTES({"alpha", ATTR_FLOAT, .f = 0.9f}, {"beta", ATTR_FLOAT, .f = 0.999f},
+                        {"epsilon", ATTR_FLOAT, .f = 1e-6f}, {"norm_coefficient", ATTR_FLOAT},
+                        {"norm_coefficient_post", ATTR_FLOAT}),
     .infer = adam_infer,
     .reference = adam_reference,
 };
@@ -153,11 +152,9 @@ const OpSchema op_training_Momentum = {
     .name = "Momentum",
     .kind = OP_ATOMIC,
     .summary = "One step of gradient descent with momentum (ONNX training preview 1)",
-    OPERANDS,
-    .attrs = {{"alpha", ATTR_FLOAT, ATTR_REQUIRED},
-              {"beta", ATTR_FLOAT, ATTR_REQUIRED},
-              {"mode", ATTR_STRING, ATTR_REQUIRED},
-              {"norm_coefficient", ATTR_FLOAT, ATTR_REQUIRED}},
+    STEP_OPERANDS,
+    .attrs = ATTRIBUTES({"alpha", ATTR_FLOAT, ATTR_REQUIRED}, {"beta", ATTR_FLOAT, ATTR_REQUIRED},
+                        {"mode", ATTR_STRING, ATTR_REQUIRED}, {"norm_coefficient", ATTR_FLOAT, ATTR_REQUIRED}),
     .infer = momentum_infer,
     .reference = momentum_reference,
 };

@@ -144,15 +144,15 @@ static tn_status global_lp_pool_reference(KernelCtx *c) { return RUN_FLOAT(c, gl
         "strides", ATTR_INTS                                                                     \
     }
 #define MAX_POOL_TYPES (TS_FLOAT | TS(TN_I8) | TS(TN_U8))
-#define FLOAT_TO_FLOAT .inputs = {{"X", TS_FLOAT, 'T'}}, .outputs = {{"Y", TS_FLOAT, 'T'}}
+#define FLOAT_TO_FLOAT .inputs = OPERANDS({"X", TS_FLOAT, 'T'}), .outputs = OPERANDS({"Y", TS_FLOAT, 'T'})
 
 const OpSchema op_MaxPool = {
     .name = "MaxPool",
     .summary = "Largest element of each window, and where it was (ONNX 22)",
     .kind = OP_COMPOSITE,
-    .inputs = {{"X", MAX_POOL_TYPES, 'T'}},
-    .outputs = {{"Y", MAX_POOL_TYPES, 'T'}, {"Indices", TS(TN_I64), 0, OPERAND_OPTIONAL}},
-    .attrs = {POOL_ATTRS, {"storage_order", ATTR_INT}},
+    .inputs = OPERANDS({"X", MAX_POOL_TYPES, 'T'}),
+    .outputs = OPERANDS({"Y", MAX_POOL_TYPES, 'T'}, {"Indices", TS(TN_I64), 0, OPERAND_OPTIONAL}),
+    .attrs = ATTRIBUTES(POOL_ATTRS, {"storage_order", ATTR_INT}),
     .infer = pool_infer,
     .reference = max_pool_reference,
     .flops = pool_flops,
@@ -165,7 +165,7 @@ const OpSchema op_AveragePool = {
     .summary = "Mean of each window (ONNX 22)",
     .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
-    .attrs = {POOL_ATTRS, {"count_include_pad", ATTR_INT}},
+    .attrs = ATTRIBUTES(POOL_ATTRS, {"count_include_pad", ATTR_INT}),
     .infer = pool_infer,
     .reference = average_pool_reference,
     .flops = pool_flops,
@@ -178,7 +178,7 @@ const OpSchema op_LpPool = {
     .summary = "p-norm of each window (ONNX 22)",
     .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
-    .attrs = {POOL_ATTRS, {"p", ATTR_INT, .i = 2}},
+    .attrs = ATTRIBUTES(POOL_ATTRS, {"p", ATTR_INT, .i = 2}),
     .infer = lp_pool_infer,
     .reference = lp_pool_reference,
     .flops = pool_flops,
@@ -211,7 +211,7 @@ const OpSchema op_GlobalLpPool = {
     .summary = "p-norm of each channel (ONNX 22)",
     .kind = OP_COMPOSITE,
     FLOAT_TO_FLOAT,
-    .attrs = {{"p", ATTR_INT, .i = 2}},
+    .attrs = ATTRIBUTES({"p", ATTR_INT, .i = 2}),
     .infer = global_pool_infer,
     .reference = global_lp_pool_reference,
     .flops = global_pool_flops,

@@ -84,26 +84,19 @@ static tn_status global_reference(KernelCtx *c) {
 }
 
 #define BYTE (TS(TN_I8) | TS(TN_U8))
-#define QUANTISED_POOL                                         \
-    .domain = "com.microsoft", .kind = OP_COMPOSITE,           \
-    .inputs = {{"X", BYTE, 'T'},                               \
-               {"x_scale", TS(TN_F32)},                        \
-               {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL},  \
-               {"y_scale", TS(TN_F32)},                        \
-               {"y_zero_point", BYTE, 'T', OPERAND_OPTIONAL}}, \
-    .outputs = {{"Y", BYTE, 'T'}}
+#define QUANTISED_POOL                                                                                           \
+    .domain = "com.microsoft", .kind = OP_COMPOSITE,                                                             \
+    .inputs = OPERANDS({"X", BYTE, 'T'}, {"x_scale", TS(TN_F32)}, {"x_zero_point", BYTE, 'T', OPERAND_OPTIONAL}, \
+                       {"y_scale", TS(TN_F32)}, {"y_zero_point", BYTE, 'T', OPERAND_OPTIONAL}),                  \
+    .outputs = OPERANDS({"Y", BYTE, 'T'})
 
 const OpSchema op_ms_QLinearAveragePool = {
     QUANTISED_POOL,
     .name = "QLinearAveragePool",
     .summary = "Mean of each window of quantised data (ONNX Runtime 1)",
-    .attrs = {{"auto_pad", ATTR_STRING, .s = "NOTSET"},
-              {"ceil_mode", ATTR_INT},
-              {"channels_last", ATTR_INT},
-              {"count_include_pad", ATTR_INT},
-              {"kernel_shape", ATTR_INTS, ATTR_REQUIRED},
-              {"pads", ATTR_INTS},
-              {"strides", ATTR_INTS}},
+    .attrs = ATTRIBUTES({"auto_pad", ATTR_STRING, .s = "NOTSET"}, {"ceil_mode", ATTR_INT}, {"channels_last", ATTR_INT},
+                        {"count_include_pad", ATTR_INT}, {"kernel_shape", ATTR_INTS, ATTR_REQUIRED},
+                        {"pads", ATTR_INTS}, {"strides", ATTR_INTS}),
     .infer = average_infer,
     .reference = average_reference,
     .lower = lower_qlinear_average_pool,
@@ -114,7 +107,7 @@ const OpSchema op_ms_QLinearGlobalAveragePool = {
     QUANTISED_POOL,
     .name = "QLinearGlobalAveragePool",
     .summary = "Mean of each channel of quantised data (ONNX Runtime 1)",
-    .attrs = {{"channels_last", ATTR_INT}},
+    .attrs = ATTRIBUTES({"channels_last", ATTR_INT}),
     .infer = global_infer,
     .reference = global_reference,
     .lower = lower_qlinear_global_average_pool,

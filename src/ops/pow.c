@@ -65,8 +65,8 @@ const OpSchema op_Pow = {
     .summary = "Pow (ONNX 15): x to the power of y, in x's element type",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", BASES, 'T', 0}, {"Y", TS_NUMERIC, 0, 0}},
-    .outputs = {{"Z", BASES, 'T', 0}},
+    .inputs = OPERANDS({"X", BASES, 'T', 0}, {"Y", TS_NUMERIC, 0, 0}),
+    .outputs = OPERANDS({"Z", BASES, 'T', 0}),
     .infer = infer_broadcast,
     .reference = pow_reference,
 };

@@ -30,8 +30,8 @@ const OpSchema op_PRelu = {
     .summary = "PRelu (ONNX 16): x where positive, else slope * x",
     .kind = OP_COMPOSITE,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TYPES, 'T', 0}, {"slope", TYPES, 'T', 0}},
-    .outputs = {{"Y", TYPES, 'T', 0}},
+    .inputs = OPERANDS({"X", TYPES, 'T', 0}, {"slope", TYPES, 'T', 0}),
+    .outputs = OPERANDS({"Y", TYPES, 'T', 0}),
     .infer = prelu_infer,
     .reference = prelu_reference,
 };

@@ -82,25 +82,21 @@ static tn_status sigmoid_reference(KernelCtx *c) { return run_unary(c, sigmoid, 
 
 /* ---- ops ----------------------------------------------------------------------------------------------------- */
 
-#define BINARY_OP(id, op, reference_fn, lower_fn, text)                       \
-    const OpSchema op_##id = {                                                \
-        .domain = "com.microsoft",                                            \
-        .name = op,                                                           \
-        .summary = op " (ONNX Runtime 1): the " text " of two 8-bit tensors", \
-        .kind = OP_COMPOSITE,                                                 \
-        .inputs = {{"A", BYTES, 'Q', 0},                                      \
-                   {"A_scale", TS(TN_F32), 0, 0},                             \
-                   {"A_zero_point", BYTES, 'Q', OPERAND_OPTIONAL},            \
-                   {"B", BYTES, 'Q', 0},                                      \
-                   {"B_scale", TS(TN_F32), 0, 0},                             \
-                   {"B_zero_point", BYTES, 'Q', OPERAND_OPTIONAL},            \
-                   {"C_scale", TS(TN_F32), 0, 0},                             \
-                   {"C_zero_point", BYTES, 'Q', OPERAND_OPTIONAL}},           \
-        .outputs = {{"C", BYTES, 'Q', 0}},                                    \
-        .infer = binary_infer,                                                \
-        .reference = reference_fn,                                            \
-        .lower = lower_fn,                                                    \
-        .lowering = "arithmetic on f32, rounded",                             \
+#define BINARY_OP(id, op, reference_fn, lower_fn, text)                                                    \
+    const OpSchema op_##id = {                                                                             \
+        .domain = "com.microsoft",                                                                         \
+        .name = op,                                                                                        \
+        .summary = op " (ONNX Runtime 1): the " text " of two 8-bit tensors",                              \
+        .kind = OP_COMPOSITE,                                                                              \
+        .inputs = OPERANDS({"A", BYTES, 'Q', 0}, {"A_scale", TS(TN_F32), 0, 0},                            \
+                           {"A_zero_point", BYTES, 'Q', OPERAND_OPTIONAL}, {"B", BYTES, 'Q', 0},           \
+                           {"B_scale", TS(TN_F32), 0, 0}, {"B_zero_point", BYTES, 'Q', OPERAND_OPTIONAL},  \
+                           {"C_scale", TS(TN_F32), 0, 0}, {"C_zero_point", BYTES, 'Q', OPERAND_OPTIONAL}), \
+        .outputs = OPERANDS({"C", BYTES, 'Q', 0}),                                                         \
+        .infer = binary_infer,                                                                             \
+        .reference = reference_fn,                                                                         \
+        .lower = lower_fn,                                                                                 \
+        .lowering = "arithmetic on f32, rounded",                                                          \
     };
 BINARY_OP(ms_QLinearAdd, "QLinearAdd", add_reference, lower_qlinear_add, "sum")
 BINARY_OP(ms_QLinearMul, "QLinearMul", mul_reference, lower_qlinear_mul, "product")
@@ -116,9 +112,9 @@ const OpSchema op_ms_QLinearLeakyRelu = {
     .name = "QLinearLeakyRelu",
     .summary = "QLinearLeakyRelu (ONNX Runtime 1): LeakyRelu of an 8-bit tensor",
     .kind = OP_COMPOSITE,
-    .inputs = {UNARY_OPERANDS},
-    .outputs = {{"Y", BYTES, 'Q', 0}},
-    .attrs = {{"alpha", ATTR_FLOAT, 0, 0, 0.01f, NULL}},
+    .inputs = OPERANDS(UNARY_OPERANDS),
+    .outputs = OPERANDS({"Y", BYTES, 'Q', 0}),
+    .attrs = ATTRIBUTES({"alpha", ATTR_FLOAT, 0, 0, 0.01f, NULL}),
     .reference = leaky_relu_reference,
     .lower = lower_qlinear_leaky_relu,
     .lowering = "LeakyRelu of f32, rounded",
@@ -129,8 +125,8 @@ const OpSchema op_ms_QLinearSigmoid = {
     .name = "QLinearSigmoid",
     .summary = "QLinearSigmoid (ONNX Runtime 1): Sigmoid of an 8-bit tensor",
     .kind = OP_COMPOSITE,
-    .inputs = {UNARY_OPERANDS},
-    .outputs = {{"Y", BYTES, 'Q', 0}},
+    .inputs = OPERANDS(UNARY_OPERANDS),
+    .outputs = OPERANDS({"Y", BYTES, 'Q', 0}),
     .reference = sigmoid_reference,
     .lower = lower_qlinear_sigmoid,
     .lowering = "Sigmoid of f32, rounded",

@@ -136,9 +136,10 @@ static tn_status bernoulli_reference(KernelCtx *c) {
     {"mean", ATTR_FLOAT}, { "scale", ATTR_FLOAT, .f = 1 }
 #define UNIFORM \
     {"high", ATTR_FLOAT, .f = 1}, { "low", ATTR_FLOAT }
-#define LIKE \
-    .inputs = {{"input", TS_ALL_TENSOR}}, .outputs = {{"output", TS_FLOAT}}, .shape_inputs = 1, .infer = like_infer
-#define SHAPED .outputs = {{"output", TS_FLOAT}}, .infer = shaped_infer
+#define LIKE                                                                                                    \
+    .inputs = OPERANDS({"input", TS_ALL_TENSOR}), .outputs = OPERANDS({"output", TS_FLOAT}), .shape_inputs = 1, \
+    .infer = like_infer
+#define SHAPED .outputs = OPERANDS({"output", TS_FLOAT}), .infer = shaped_infer
 
 const OpSchema op_RandomNormal = {
     .name = "RandomNormal",
@@ -146,7 +147,8 @@ const OpSchema op_RandomNormal = {
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
     SHAPED,
-    .attrs = {{"dtype", ATTR_INT, .i = TN_F32}, NORMAL, {"seed", ATTR_FLOAT}, {"shape", ATTR_INTS, ATTR_REQUIRED}},
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT, .i = TN_F32}, NORMAL, {"seed", ATTR_FLOAT},
+                        {"shape", ATTR_INTS, ATTR_REQUIRED}),
     .reference = normal_reference,
 };
 
@@ -156,7 +158,7 @@ const OpSchema op_RandomNormalLike = {
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
     LIKE,
-    .attrs = {{"dtype", ATTR_INT}, NORMAL, {"seed", ATTR_FLOAT}},
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT}, NORMAL, {"seed", ATTR_FLOAT}),
     .reference = normal_reference,
 };
 
@@ -166,7 +168,8 @@ const OpSchema op_RandomUniform = {
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
     SHAPED,
-    .attrs = {{"dtype", ATTR_INT, .i = TN_F32}, UNIFORM, {"seed", ATTR_FLOAT}, {"shape", ATTR_INTS, ATTR_REQUIRED}},
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT, .i = TN_F32}, UNIFORM, {"seed", ATTR_FLOAT},
+                        {"shape", ATTR_INTS, ATTR_REQUIRED}),
     .reference = uniform_reference,
 };
 
@@ -176,7 +179,7 @@ const OpSchema op_RandomUniformLike = {
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
     LIKE,
-    .attrs = {{"dtype", ATTR_INT}, UNIFORM, {"seed", ATTR_FLOAT}},
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT}, UNIFORM, {"seed", ATTR_FLOAT}),
     .reference = uniform_reference,
 };
 
@@ -185,9 +188,9 @@ const OpSchema op_Bernoulli = {
     .summary = "1 with the probability that the operand says, else 0 (ONNX 22)",
     .kind = OP_ATOMIC,
     .flags = OP_RANDOM,
-    .inputs = {{"input", TS_FLOAT}},
-    .outputs = {{"output", TS_NUMERIC | TS(TN_BOOL)}},
-    .attrs = {{"dtype", ATTR_INT}, {"seed", ATTR_FLOAT}},
+    .inputs = OPERANDS({"input", TS_FLOAT}),
+    .outputs = OPERANDS({"output", TS_NUMERIC | TS(TN_BOOL)}),
+    .attrs = ATTRIBUTES({"dtype", ATTR_INT}, {"seed", ATTR_FLOAT}),
     .infer = bernoulli_infer,
     .reference = bernoulli_reference,
 };

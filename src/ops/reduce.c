@@ -380,21 +380,21 @@ static tn_status reduce_infer(InferCtx *c, int join) {
     ROW(ReduceSumSquare, COMPOSITE, 18, WIDE, -1, "sum of squares", ZERO, add_square_f64, add_f64, NULL,             \
         add_square_i64, add_i64, NULL, NULL, NULL)
 
-#define REDUCE_OP(id, kind_, version, types, join, text, ...)                                                \
-    static tn_status id##_infer(InferCtx *c) { return reduce_infer(c, join); }                               \
-    static tn_status id##_reference(KernelCtx *c) {                                                          \
-        const ReduceFns fns = {__VA_ARGS__};                                                                 \
-        return reduce_with(c, &fns, fns.f64 == add_exp_f64);                                                 \
-    }                                                                                                        \
-    const OpSchema op_##id = {                                                                               \
-        .name = #id,                                                                                         \
-        .summary = #id " (ONNX " #version ") over axes: " text,                                              \
-        .kind = OP_##kind_,                                                                                  \
-        .inputs = {{"data", types, 'T', 0}, {"axes", TS(TN_I64), 0, OPERAND_OPTIONAL}},                      \
-        .outputs = {{"reduced", types, 'T', 0}},                                                             \
-        .attrs = {{"keepdims", ATTR_INT, 0, 1, 0, NULL}, {"noop_with_empty_axes", ATTR_INT, 0, 0, 0, NULL}}, \
-        .content_inputs = 1u << 1,                                                                           \
-        .infer = id##_infer,                                                                                 \
-        .reference = id##_reference,                                                                         \
+#define REDUCE_OP(id, kind_, version, types, join, text, ...)                                                          \
+    static tn_status id##_infer(InferCtx *c) { return reduce_infer(c, join); }                                         \
+    static tn_status id##_reference(KernelCtx *c) {                                                                    \
+        const ReduceFns fns = {__VA_ARGS__};                                                                           \
+        return reduce_with(c, &fns, fns.f64 == add_exp_f64);                                                           \
+    }                                                                                                                  \
+    const OpSchema op_##id = {                                                                                         \
+        .name = #id,                                                                                                   \
+        .summary = #id " (ONNX " #version ") over axes: " text,                                                        \
+        .kind = OP_##kind_,                                                                                            \
+        .inputs = OPERANDS({"data", types, 'T', 0}, {"axes", TS(TN_I64), 0, OPERAND_OPTIONAL}),                        \
+        .outputs = OPERANDS({"reduced", types, 'T', 0}),                                                               \
+        .attrs = ATTRIBUTES({"keepdims", ATTR_INT, 0, 1, 0, NULL}, {"noop_with_empty_axes", ATTR_INT, 0, 0, 0, NULL}), \
+        .content_inputs = 1u << 1,                                                                                     \
+        .infer = id##_infer,                                                                                           \
+        .reference = id##_reference,                                                                                   \
     };
 REDUCE_ROWS(REDUCE_OP)

@@ -141,9 +141,9 @@ const OpSchema op_RegexFullMatch = {
     .name = "RegexFullMatch",
     .summary = "Which strings match a regular expression (ONNX 20)",
     .kind = OP_ATOMIC,
-    .inputs = {{"X", TS(TN_STRING)}},
-    .outputs = {{"Y", TS(TN_BOOL)}},
-    .attrs = {{"pattern", ATTR_STRING}},
+    .inputs = OPERANDS({"X", TS(TN_STRING)}),
+    .outputs = OPERANDS({"Y", TS(TN_BOOL)}),
+    .attrs = ATTRIBUTES({"pattern", ATTR_STRING}),
     .infer = regex_infer,
     .reference = regex_reference,
 };

@@ -52,8 +52,8 @@ const OpSchema op_Shrink = {
     .summary = "Shrink (ONNX 9): towards zero by bias, zero within -lambd..lambd",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"input", TS_NUMERIC, 'T', 0}},
-    .outputs = {{"output", TS_NUMERIC, 'T', 0}},
-    .attrs = {{"bias", ATTR_FLOAT, 0, 0, 0, NULL}, {"lambd", ATTR_FLOAT, 0, 0, 0.5, NULL}},
+    .inputs = OPERANDS({"input", TS_NUMERIC, 'T', 0}),
+    .outputs = OPERANDS({"output", TS_NUMERIC, 'T', 0}),
+    .attrs = ATTRIBUTES({"bias", ATTR_FLOAT, 0, 0, 0, NULL}, {"lambd", ATTR_FLOAT, 0, 0, 0.5, NULL}),
     .reference = shrink_reference,
 };

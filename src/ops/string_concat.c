@@ -38,8 +38,8 @@ const OpSchema op_StringConcat = {
     .summary = "Joins strings element by element (ONNX 20)",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"X", TS(TN_STRING), 'T'}, {"Y", TS(TN_STRING), 'T'}},
-    .outputs = {{"Z", TS(TN_STRING), 'T'}},
+    .inputs = OPERANDS({"X", TS(TN_STRING), 'T'}, {"Y", TS(TN_STRING), 'T'}),
+    .outputs = OPERANDS({"Z", TS(TN_STRING), 'T'}),
     .infer = infer_broadcast,
     .reference = string_concat_reference,
 };

@@ -93,9 +93,9 @@ const OpSchema op_StringSplit = {
     .summary = "Cuts strings into pieces (ONNX 20)",
     .kind = OP_ATOMIC,
     .flags = OP_DYNAMIC_OUT,
-    .inputs = {{"X", TS(TN_STRING)}},
-    .outputs = {{"Y", TS(TN_STRING)}, {"Z", TS(TN_I64), 0, OPERAND_OPTIONAL}},
-    .attrs = {{"delimiter", ATTR_STRING}, {"maxsplit", ATTR_INT}},
+    .inputs = OPERANDS({"X", TS(TN_STRING)}),
+    .outputs = OPERANDS({"Y", TS(TN_STRING)}, {"Z", TS(TN_I64), 0, OPERAND_OPTIONAL}),
+    .attrs = ATTRIBUTES({"delimiter", ATTR_STRING}, {"maxsplit", ATTR_INT}),
     .infer = string_split_infer,
     .reference = string_split_reference,
 };

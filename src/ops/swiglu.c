@@ -28,9 +28,9 @@ const OpSchema op_SwiGLU = {
     .summary = "Swish of a gate times a value (ONNX 28)",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}},
-    .outputs = {{"Y", TS_FLOAT, 'T'}},
-    .attrs = {{"alpha", ATTR_FLOAT, .f = 1}},
+    .inputs = OPERANDS({"A", TS_FLOAT, 'T'}, {"B", TS_FLOAT, 'T'}),
+    .outputs = OPERANDS({"Y", TS_FLOAT, 'T'}),
+    .attrs = ATTRIBUTES({"alpha", ATTR_FLOAT, .f = 1}),
     .infer = swiglu_infer,
     .reference = swiglu_reference,
 };

@@ -52,9 +52,9 @@ const OpSchema op_Transpose = {
     .name = "Transpose",
     .summary = "Transpose (ONNX 25): permute dimensions",
     .kind = OP_DEFORMABLE,
-    .inputs = {{"data", TS_ALL_TENSOR, 'T', 0}},
-    .outputs = {{"transposed", TS_ALL_TENSOR, 'T', 0}},
-    .attrs = {{"perm", ATTR_INTS, 0, 0, 0, NULL}},
+    .inputs = OPERANDS({"data", TS_ALL_TENSOR, 'T', 0}),
+    .outputs = OPERANDS({"transposed", TS_ALL_TENSOR, 'T', 0}),
+    .attrs = ATTRIBUTES({"perm", ATTR_INTS, 0, 0, 0, NULL}),
     .infer = infer,
     .regions = regions,
 };

@@ -48,8 +48,8 @@
         .summary = #id " (ONNX " #version "): " text,                                                     \
         .kind = OP_##kind_,                                                                               \
         .flags = OP_ELEMENTWISE,                                                                          \
-        .inputs = {{"X", TS_FLOAT, 'T', 0}},                                                              \
-        .outputs = {{"Y", TS_FLOAT, 'T', 0}},                                                             \
+        .inputs = OPERANDS({"X", TS_FLOAT, 'T', 0}),                                                      \
+        .outputs = OPERANDS({"Y", TS_FLOAT, 'T', 0}),                                                     \
         .reference = id##_reference,                                                                      \
     };
 FLOAT_ROWS(FLOAT_OP)
@@ -101,8 +101,8 @@ static Dim not_dim(const InferCtx *c, Dim a) {
         .summary = #id " (ONNX " #version "): " text,                                                    \
         .kind = OP_##kind_,                                                                              \
         .flags = OP_ELEMENTWISE,                                                                         \
-        .inputs = {{"X", types, 'T', 0}},                                                                \
-        .outputs = {{"Y", types, 'T', 0}},                                                               \
+        .inputs = OPERANDS({"X", types, 'T', 0}),                                                        \
+        .outputs = OPERANDS({"Y", types, 'T', 0}),                                                       \
         .infer = id##_infer,                                                                             \
         .reference = id##_reference,                                                                     \
     };
@@ -131,8 +131,8 @@ NUMBER_ROWS(NUMBER_OP)
         .summary = #id " (ONNX " #version "): " text,                                 \
         .kind = OP_ATOMIC,                                                            \
         .flags = OP_ELEMENTWISE,                                                      \
-        .inputs = {{"X", types, 'T', 0}},                                             \
-        .outputs = {{"Y", types, 'T', 0}},                                            \
+        .inputs = OPERANDS({"X", types, 'T', 0}),                                     \
+        .outputs = OPERANDS({"Y", types, 'T', 0}),                                    \
         .infer = id##_infer,                                                          \
         .reference = id##_reference,                                                  \
     };

@@ -58,8 +58,8 @@ static tn_status max_infer(InferCtx *c) { return variadic_infer(c, max_dim); }
         .summary = #id " (ONNX 13): " text,                                          \
         .kind = OP_##kind_,                                                          \
         .flags = OP_ELEMENTWISE | OP_COMMUTATIVE,                                    \
-        .inputs = {{"data", types, 'T', OPERAND_VARIADIC}},                          \
-        .outputs = {{"result", types, 'T', 0}},                                      \
+        .inputs = OPERANDS({"data", types, 'T', OPERAND_VARIADIC}),                  \
+        .outputs = OPERANDS({"result", types, 'T', 0}),                              \
         .infer = infer_fn,                                                           \
         .reference = reference_fn,                                                   \
         .lower = lower_fn,                                                           \

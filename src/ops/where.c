@@ -75,8 +75,8 @@ const OpSchema op_Where = {
     .summary = "Where (ONNX 16): elements of X where the condition holds, else of Y",
     .kind = OP_ATOMIC,
     .flags = OP_ELEMENTWISE,
-    .inputs = {{"condition", TS(TN_BOOL), 0, 0}, {"X", TYPES, 'T', 0}, {"Y", TYPES, 'T', 0}},
-    .outputs = {{"output", TYPES, 'T', 0}},
+    .inputs = OPERANDS({"condition", TS(TN_BOOL), 0, 0}, {"X", TYPES, 'T', 0}, {"Y", TYPES, 'T', 0}),
+    .outputs = OPERANDS({"output", TYPES, 'T', 0}),
     .infer = where_infer,
     .reference = where_reference,
 };

@@ -27,7 +27,7 @@ static bool repeats_to(const Shape *bias, const Shape *product) {
 
 static bool gemm_takes(tn_dtype dtype) {
     const OpSchema *gemm = op_find(STR(""), STR("Gemm"));
-    return gemm && dtype && gemm->inputs[0].types & TS(dtype);
+    return gemm && dtype && op_inputs(gemm)[0].types & TS(dtype);
 }
 
 static bool accept(const FuserMatch *m) {

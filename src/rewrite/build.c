@@ -289,8 +289,8 @@ static tn_status infer(Builder *b, Node *node) {
 
 /* What is optional on the left may be absent, but no op does without what it needs. */
 static bool has_required(const OpSchema *op, const Operands *list) {
-    for (size_t i = 0; i < sizeof op->inputs / sizeof *op->inputs && op->inputs[i].name; i++)
-        if (!(op->inputs[i].flags & OPERAND_OPTIONAL) && (i >= list->n || !list->values[i])) return false;
+    for (size_t i = 0; op_inputs(op)[i].name; i++)
+        if (!(op_inputs(op)[i].flags & OPERAND_OPTIONAL) && (i >= list->n || !list->values[i])) return false;
     return true;
 }
 

@@ -354,7 +354,7 @@ static tn_status add_op(Parser *p, OpList *list, const OpSchema *op) {
 
 static size_t count_operands(const OpSchema *op) {
     size_t n = 0;
-    while (n < sizeof op->inputs / sizeof *op->inputs && op->inputs[n].name) n++;
+    while (op_inputs(op)[n].name) n++;
     return n;
 }
 
@@ -530,7 +530,7 @@ static bool ops_have_attr(const RuleNode *node, Str name) {
 static tn_status no_such_attr(Parser *p, const RuleNode *node, Str name, size_t at) {
     const char *names[24];
     size_t n = 0;
-    for (; n < 24 && node->ops[0]->attrs[n].name; n++) names[n] = node->ops[0]->attrs[n].name;
+    for (const AttrSpec *spec = op_attrs(node->ops[0]); n < 24 && spec->name; spec++) names[n++] = spec->name;
     const char *near = nearest_name(name, names, n);
     return WRONG(p, at, "%s has no attribute %.*s%s%s", node->ops[0]->name, (int)name.n, name.s,
                  near ? "; did you mean " : "", near ? near : "");
@@ -618,9 +618,9 @@ static tn_status finish_node(Parser *p, Side *side, RuleNode *node, const Str *r
 }
 
 /* How many operands, or results, an op has at least and at most. */
-static void arity_of(const OperandSpec *specs, size_t n, size_t *least, size_t *most) {
+static void arity_of(const OperandSpec *specs, size_t *least, size_t *most) {
     *least = *most = 0;
-    for (size_t i = 0; i < n && specs[i].name; i++) {
+    for (size_t i = 0; specs[i].name; i++) {
         bool optional = specs[i].flags & OPERAND_OPTIONAL, variadic = specs[i].flags & OPERAND_VARIADIC;
         *least = optional ? *least : i + 1;
         *most = variadic ? OP_MAX_INPUTS : i + 1;
@@ -635,33 +635,31 @@ static tn_status wrong_number(Parser *p, const RuleNode *node, size_t least, siz
 
 /* Some of the ops must have as many operands and results. On the left what is not named may be there all the same. */
 static tn_status check_arity(Parser *p, const Side *side, const RuleNode *node, size_t n_results) {
-    size_t least, most, n_inputs = sizeof node->ops[0]->inputs / sizeof(OperandSpec),
-                        n_outputs = sizeof node->ops[0]->outputs / sizeof(OperandSpec);
+    size_t least, most;
     bool rest = node->n_operands && node->operands[node->n_operands - 1].kind == OPERAND_REST, fits = false;
     for (size_t i = 0; i < node->n_ops && !fits; i++) {
-        arity_of(node->ops[i]->inputs, n_inputs, &least, &most);
+        arity_of(op_inputs(node->ops[i]), &least, &most);
         fits = node->n_operands - rest <= most && (rest || node->n_operands >= least);
     }
     if (!fits) {
-        arity_of(node->ops[0]->inputs, n_inputs, &least, &most);
+        arity_of(op_inputs(node->ops[0]), &least, &most);
         return wrong_number(p, node, least, most, "operand");
     }
     for (size_t i = 0; i < node->n_ops; i++) {
-        arity_of(node->ops[i]->outputs, n_outputs, &least, &most);
+        arity_of(op_outputs(node->ops[i]), &least, &most);
         if (n_results <= most && (!side->written || n_results >= least || n_results == 0)) return TN_OK;
     }
-    arity_of(node->ops[0]->outputs, n_outputs, &least, &most);
+    arity_of(op_outputs(node->ops[0]), &least, &most);
     return wrong_number(p, node, least, most, "result");
 }
 
 /* What an op cannot be made without. */
 static tn_status check_required(Parser *p, const RuleNode *node) {
     const OpSchema *op = node->ops[0];
-    for (size_t i = 0; i < sizeof op->attrs / sizeof *op->attrs && op->attrs[i].name; i++) {
-        bool there = !(op->attrs[i].flags & ATTR_REQUIRED);
-        for (size_t k = 0; k < node->n_attrs && !there; k++)
-            there = str_equal(node->attrs[k].name, str_of(op->attrs[i].name));
-        if (!there) return WRONG(p, node->at, "%s needs the attribute %s", op->name, op->attrs[i].name);
+    for (const AttrSpec *spec = op_attrs(op); spec->name; spec++) {
+        bool there = !(spec->flags & ATTR_REQUIRED);
+        for (size_t k = 0; k < node->n_attrs && !there; k++) there = str_equal(node->attrs[k].name, str_of(spec->name));
+        if (!there) return WRONG(p, node->at, "%s needs the attribute %s", op->name, spec->name);
     }
     return TN_OK;
 }

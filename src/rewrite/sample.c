@@ -229,7 +229,7 @@ static bool give_attr(Ask *a, const AttrSpec *spec, const Val *v) {
 
 static bool given_attr(Ask *a, int i, const RuleAttr *given) {
     Sampler *s = a->s;
-    const AttrSpec *spec = &a->op->attrs[i];
+    const AttrSpec *spec = &op_attrs(a->op)[i];
     const Expr *e = given->expr;
     Val v;
     if (e && guide_ready(s, e)) return !grave(s, expr_eval(e, &s->match, &v)) && give_attr(a, spec, &v);
@@ -243,8 +243,8 @@ static bool given_attr(Ask *a, int i, const RuleAttr *given) {
 }
 
 static bool begin_attrs(Ask *a) {
-    for (int i = 0; i < INSTANCE_ATTRS && a->op->attrs[i].name; i++) {
-        const AttrSpec *spec = &a->op->attrs[i];
+    for (int i = 0; i < INSTANCE_ATTRS && op_attrs(a->op)[i].name; i++) {
+        const AttrSpec *spec = &op_attrs(a->op)[i];
         const RuleAttr *given = rule_attr(a->rule, spec->name);
         if (given && !given_attr(a, i, given)) return false;
         if (given) continue;
@@ -255,14 +255,14 @@ static bool begin_attrs(Ask *a) {
 
 /* What conditions say of attributes that are open, now that operands are there. */
 static bool guess_attrs(Ask *a) {
-    for (int i = 0; i < INSTANCE_ATTRS && a->op->attrs[i].name; i++) {
-        const RuleAttr *given = rule_attr(a->rule, a->op->attrs[i].name);
+    for (int i = 0; i < INSTANCE_ATTRS && op_attrs(a->op)[i].name; i++) {
+        const RuleAttr *given = rule_attr(a->rule, op_attrs(a->op)[i].name);
         const Expr *e = given ? given->expr : NULL;
         Val v;
         if (!(a->open >> i & 1) || !e || e->kind != EXPR_VAR || !guide_var(a->s, e->var, &v)) continue;
         a->open &= ~(1u << i);
         bind_var(a->s, e->var, &v);
-        if (!give_attr(a, &a->op->attrs[i], &v)) return false;
+        if (!give_attr(a, &op_attrs(a->op)[i], &v)) return false;
     }
     return true;
 }

@@ -19,8 +19,8 @@ int64_t ask_int(const Ask *a, const char *name) {
 }
 
 static int index_of(const OpSchema *op, const char *name) {
-    for (int i = 0; i < INSTANCE_ATTRS && op->attrs[i].name; i++)
-        if (strcmp(op->attrs[i].name, name) == 0) return i;
+    for (int i = 0; i < INSTANCE_ATTRS && op_attrs(op)[i].name; i++)
+        if (strcmp(op_attrs(op)[i].name, name) == 0) return i;
     return -1;
 }
 
@@ -297,7 +297,7 @@ static const AttrRow rows[] = {
 
 /* Unknown ones stay as they are preset. */
 static bool draw(Ask *a, int i) {
-    const AttrSpec *spec = &a->op->attrs[i];
+    const AttrSpec *spec = &op_attrs(a->op)[i];
     if (!(a->open >> i & 1)) return true;
     a->open &= ~(1u << i);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -313,7 +313,7 @@ bool ask_draw_attr(Ask *a, const char *name) {
 }
 
 bool ask_draw_attrs(Ask *a) {
-    for (int i = 0; i < INSTANCE_ATTRS && a->op->attrs[i].name; i++)
+    for (int i = 0; i < INSTANCE_ATTRS && op_attrs(a->op)[i].name; i++)
         if (!draw(a, i)) return false;
     return true;
 }

@@ -766,7 +766,7 @@ uint32_t op_ranks(const OpSchema *op, int i) {
 
 bool op_keeps_rank(const OpSchema *op) {
     const ShapeRow *row = row_of(op);
-    return row ? row->keeps_rank : op->flags & OP_ELEMENTWISE && !op->inputs[1].name;
+    return row ? row->keeps_rank : op->flags & OP_ELEMENTWISE && !op_inputs(op)[1].name;
 }
 
 bool ask_shapes(Ask *a) {

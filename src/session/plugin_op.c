@@ -44,9 +44,9 @@ static tn_status read_types(const char *text, const char *operand, OperandSpec *
 }
 
 /* A group by itself takes the types of the first that has both. */
-static tn_status complete_types(OpSchema *op, OperandSpec *spec) {
-    for (size_t i = 0; i < LENGTH(op->inputs) && !spec->types; i++)
-        if (op->inputs[i].group == spec->group) spec->types = op->inputs[i].types;
+static tn_status complete_types(const OperandSpec *inputs, OperandSpec *spec) {
+    for (; inputs->name && !spec->types; inputs++)
+        if (inputs->group == spec->group) spec->types = inputs->types;
     if (spec->types) return TN_OK;
     return fail(TN_INVALID_ARGUMENT, "\"%s\" has the group %c and no types, and no operand has both", spec->name,
                 spec->group);
@@ -141,11 +141,18 @@ static uint32_t inner_flags(unsigned flags) {
 }
 
 static tn_status read_lists(Arena *arena, const tn_op_desc *d, OpSchema *op) {
-    TRY(read_operands(arena, d->inputs, LENGTH(d->inputs), op->inputs));
-    TRY(read_operands(arena, d->outputs, LENGTH(d->outputs), op->outputs));
-    for (size_t i = 0; i < LENGTH(op->inputs) && op->inputs[i].name; i++) TRY(complete_types(op, &op->inputs[i]));
-    for (size_t i = 0; i < LENGTH(op->outputs) && op->outputs[i].name; i++) TRY(complete_types(op, &op->outputs[i]));
-    return read_attrs(arena, d->attrs, LENGTH(d->attrs), op->attrs);
+    OperandSpec *inputs = arena_array(arena, OperandSpec, LENGTH(d->inputs) + 1);
+    OperandSpec *outputs = arena_array(arena, OperandSpec, LENGTH(d->outputs) + 1);
+    AttrSpec *attrs = arena_array(arena, AttrSpec, LENGTH(d->attrs) + 1);
+    if (!inputs || !outputs || !attrs) return TN_OUT_OF_MEMORY;
+    TRY(read_operands(arena, d->inputs, LENGTH(d->inputs), inputs));
+    TRY(read_operands(arena, d->outputs, LENGTH(d->outputs), outputs));
+    for (size_t i = 0; inputs[i].name; i++) TRY(complete_types(inputs, &inputs[i]));
+    for (size_t i = 0; outputs[i].name; i++) TRY(complete_types(inputs, &outputs[i]));
+    op->inputs = inputs;
+    op->outputs = outputs;
+    op->attrs = attrs;
+    return read_attrs(arena, d->attrs, LENGTH(d->attrs), attrs);
 }
 
 tn_status plugin_make_op(Arena *arena, const tn_op_desc *desc, const OpSchema **out) {

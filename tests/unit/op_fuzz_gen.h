@@ -409,7 +409,7 @@ static inline tn_status set_some_attr(Rng *r, Node *node, const AttrSpec *spec, 
 
 static inline int n_attr_specs(const OpSchema *op) {
     int n = 0;
-    while (n < (int)(sizeof op->attrs / sizeof *op->attrs) && op->attrs[n].name) n++;
+    while (op_attrs(op)[n].name) n++;
     return n;
 }
 

@@ -11,39 +11,40 @@
 /* A table of our own in place of the library's: what is tested is the language, whatever ops there are. */
 #define X(group, flags) \
     { "x", TS_ANY, group, flags }
-#define ANY_NUMBER \
-    { X(0, OPERAND_VARIADIC | OPERAND_OPTIONAL) }
+#define ANY_NUMBER OPERANDS(X(0, OPERAND_VARIADIC | OPERAND_OPTIONAL))
 static const OpSchema test_ops[] = {
-    {.name = "Add", .inputs = {X('T', 0), X('T', 0)}, .outputs = {X('T', 0)}},
-    {.name = "Clip", .inputs = {X('T', 0), X('T', OPERAND_OPTIONAL), X('T', OPERAND_OPTIONAL)}, .outputs = {X('T', 0)}},
+    {.name = "Add", .inputs = OPERANDS(X('T', 0), X('T', 0)), .outputs = OPERANDS(X('T', 0))},
+    {.name = "Clip",
+     .inputs = OPERANDS(X('T', 0), X('T', OPERAND_OPTIONAL), X('T', OPERAND_OPTIONAL)),
+     .outputs = OPERANDS(X('T', 0))},
     {.name = "Conv",
-     .inputs = {X('T', 0), X('T', 0), X('T', OPERAND_OPTIONAL)},
-     .outputs = {X('T', 0)},
-     .attrs = {{.name = "pads", .kind = ATTR_INTS}, {.name = "strides", .kind = ATTR_INTS}}},
-    {.name = "Identity", .inputs = {X('T', 0)}, .outputs = {X('T', 0)}},
+     .inputs = OPERANDS(X('T', 0), X('T', 0), X('T', OPERAND_OPTIONAL)),
+     .outputs = OPERANDS(X('T', 0)),
+     .attrs = ATTRIBUTES({.name = "pads", .kind = ATTR_INTS}, {.name = "strides", .kind = ATTR_INTS})},
+    {.name = "Identity", .inputs = OPERANDS(X('T', 0)), .outputs = OPERANDS(X('T', 0))},
     {.name = "If",
      .flags = OP_CONTROL,
-     .inputs = {X(0, 0)},
+     .inputs = OPERANDS(X(0, 0)),
      .outputs = ANY_NUMBER,
-     .attrs = {{.name = "then_branch", .kind = ATTR_GRAPH, .flags = ATTR_REQUIRED},
-               {.name = "else_branch", .kind = ATTR_GRAPH, .flags = ATTR_REQUIRED}}},
+     .attrs = ATTRIBUTES({.name = "then_branch", .kind = ATTR_GRAPH, .flags = ATTR_REQUIRED},
+                         {.name = "else_branch", .kind = ATTR_GRAPH, .flags = ATTR_REQUIRED})},
     {.name = "LeakyRelu",
-     .inputs = {X('T', 0)},
-     .outputs = {X('T', 0)},
-     .attrs = {{.name = "alpha", .kind = ATTR_FLOAT}, {.name = "betas", .kind = ATTR_FLOATS}}},
-    {.name = "Relu", .inputs = {X('T', 0)}, .outputs = {X('T', 0)}},
-    {.name = "Reshape", .inputs = {X('T', 0), X(0, 0)}, .outputs = {X('T', 0)}},
+     .inputs = OPERANDS(X('T', 0)),
+     .outputs = OPERANDS(X('T', 0)),
+     .attrs = ATTRIBUTES({.name = "alpha", .kind = ATTR_FLOAT}, {.name = "betas", .kind = ATTR_FLOATS})},
+    {.name = "Relu", .inputs = OPERANDS(X('T', 0)), .outputs = OPERANDS(X('T', 0))},
+    {.name = "Reshape", .inputs = OPERANDS(X('T', 0), X(0, 0)), .outputs = OPERANDS(X('T', 0))},
     {.name = "Split",
-     .inputs = {X('T', 0)},
-     .outputs = {X('T', OPERAND_VARIADIC)},
-     .attrs = {{.name = "axis", .kind = ATTR_INT}}},
+     .inputs = OPERANDS(X('T', 0)),
+     .outputs = OPERANDS(X('T', OPERAND_VARIADIC)),
+     .attrs = ATTRIBUTES({.name = "axis", .kind = ATTR_INT})},
     {.domain = "com.microsoft", .name = "QGemm", .inputs = ANY_NUMBER, .outputs = ANY_NUMBER},
     {.domain = "odd-domain", .name = "odd \"op\"", .inputs = ANY_NUMBER, .outputs = ANY_NUMBER},
     {.domain = "tn", .name = "Any", .flags = OP_ALL_ATTRS, .inputs = ANY_NUMBER, .outputs = ANY_NUMBER},
     {.domain = "tn",
      .name = "Const",
-     .outputs = {X(0, 0)},
-     .attrs = {{.name = "data", .kind = ATTR_TENSOR, .flags = ATTR_REQUIRED}}},
+     .outputs = OPERANDS(X(0, 0)),
+     .attrs = ATTRIBUTES({.name = "data", .kind = ATTR_TENSOR, .flags = ATTR_REQUIRED})},
 };
 enum { N_TEST_OPS = sizeof test_ops / sizeof *test_ops };
 
@@ -62,6 +63,8 @@ const OpSchema *op_find(Str domain, Str name) {
     }
     return NULL;
 }
+
+const OpSchema *op_named(Str name) { return op_find(STR(""), name); }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------- */
 

@@ -175,9 +175,9 @@ static tn_status operands_by_schema(Fuzz *f, const Shape *base) {
     Rng *r = &f->rng;
     tn_dtype group[128] = {0};
     int n = 0;
-    int most = (int)(sizeof f->op->inputs / sizeof *f->op->inputs);
-    while (n < FUZZ_OPERANDS && n < most && f->op->inputs[n].name) n++;
-    bool variadic = n && f->op->inputs[n - 1].flags & OPERAND_VARIADIC;
+    const OperandSpec *specs = op_inputs(f->op);
+    while (n < FUZZ_OPERANDS && specs[n].name) n++;
+    bool variadic = n && specs[n - 1].flags & OPERAND_VARIADIC;
     if (variadic) n += rng_below(r, 3) - (rng_chance(r, 10) ? 1 : 0);
     else if (rng_chance(r, 40)) n -= rng_below(r, n + 1);
     if (rng_chance(r, 2)) n++;
@@ -420,8 +420,8 @@ static tn_status make_node(Fuzz *f) {
     Value *operands[FUZZ_OPERANDS];
     for (int i = 0; i < f->n_in; i++) TRY(make_operand(f, i, &operands[i]));
     int most = 0, results;
-    while (most < 8 && f->op->outputs[most].name) most++;
-    bool variadic = most && f->op->outputs[most - 1].flags & OPERAND_VARIADIC;
+    while (most < 8 && op_outputs(f->op)[most].name) most++;
+    bool variadic = most && op_outputs(f->op)[most - 1].flags & OPERAND_VARIADIC;
     results = f->row.n_out && rng_chance(r, 90) ? f->row.n_out
               : rng_chance(r, 50)               ? most
                                                 : rng_from(r, 1, most > 1 ? most : 1);
@@ -467,11 +467,11 @@ static tn_status make_attrs(Fuzz *f, bool from_row, const Shape *base) {
     if (from_row) {
         TRY(attrs_of_row(f));
         if (n && rng_chance(&f->rng, 40))
-            TRY(set_some_attr(&f->rng, f->node, &f->op->attrs[rng_below(&f->rng, n)], base));
+            TRY(set_some_attr(&f->rng, f->node, &op_attrs(f->op)[rng_below(&f->rng, n)], base));
         return TN_OK;
     }
     for (int k = 0; k < n; k++) {
-        const AttrSpec *spec = &f->op->attrs[k];
+        const AttrSpec *spec = &op_attrs(f->op)[k];
         if (rng_chance(&f->rng, spec->flags & ATTR_REQUIRED ? 98 : n > 6 ? 20 : 40))
             TRY(set_some_attr(&f->rng, f->node, spec, base));
     }
@@ -492,7 +492,7 @@ static tn_status make_outputs(Fuzz *f) {
 
 static bool needs_graph(const OpSchema *op) {
     for (int k = 0; k < n_attr_specs(op); k++)
-        if (op->attrs[k].kind == ATTR_GRAPH && op->attrs[k].flags & ATTR_REQUIRED) return true;
+        if (op_attrs(op)[k].kind == ATTR_GRAPH && op_attrs(op)[k].flags & ATTR_REQUIRED) return true;
     return false;
 }
 

@@ -39,6 +39,18 @@ static void test_found(void **state) {
     assert_ptr_equal(op_find(STR("ai.onnx"), STR("Add")), op_find(STR(""), STR("Add")));
 }
 
+/* Tables of ours are as long as that. */
+static void test_lists_are_short(void **state) {
+    (void)state;
+    size_t n, k;
+    const OpSchema *const *ops = op_table(&n);
+    for (size_t i = 0; i < n; i++) {
+        for (k = 0; op_inputs(ops[i])[k].name; k++) assert_true(k < OP_MAX_IN_SPECS);
+        for (k = 0; op_outputs(ops[i])[k].name; k++) assert_true(k < OP_MAX_OUT_SPECS);
+        for (k = 0; op_attrs(ops[i])[k].name; k++) assert_true(k < OP_MAX_ATTR_SPECS);
+    }
+}
+
 static void print_types(TypeSet set) {
     static const char *const kinds[] = {"seq", "opt", "map"};
     const char *comma = "";
@@ -55,9 +67,8 @@ static void print_types(TypeSet set) {
 }
 
 static void print_operands(const OpSchema *op, bool results) {
-    const OperandSpec *specs = results ? op->outputs : op->inputs;
-    size_t most = results ? sizeof op->outputs / sizeof *specs : sizeof op->inputs / sizeof *specs;
-    for (size_t i = 0; i < most && specs[i].name; i++) {
+    const OperandSpec *specs = results ? op_outputs(op) : op_inputs(op);
+    for (size_t i = 0; specs[i].name; i++) {
         printf("%s{\"name\": \"%s\", \"group\": \"%.1s\", \"optional\": %d, \"variadic\": %d, \"types\": [",
                i ? ", " : "", specs[i].name, &specs[i].group, !!(specs[i].flags & OPERAND_OPTIONAL),
                !!(specs[i].flags & OPERAND_VARIADIC));
@@ -76,8 +87,8 @@ static void print_schemas(void) {
         printf("], \"outputs\": [");
         print_operands(ops[i], true);
         printf("], \"attributes\": {");
-        for (size_t k = 0; k < sizeof ops[i]->attrs / sizeof *ops[i]->attrs && ops[i]->attrs[k].name; k++)
-            printf("%s\"%s\": %d", k ? ", " : "", ops[i]->attrs[k].name, !!(ops[i]->attrs[k].flags & ATTR_REQUIRED));
+        for (const AttrSpec *a = op_attrs(ops[i]); a->name; a++)
+            printf("%s\"%s\": %d", a != op_attrs(ops[i]) ? ", " : "", a->name, !!(a->flags & ATTR_REQUIRED));
         printf("}}\n");
     }
 }
@@ -87,6 +98,7 @@ int main(int argc, char **argv) {
         print_schemas();
         return 0;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sorted), cmocka_unit_test(test_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sorted), cmocka_unit_test(test_found),
+                                       cmocka_unit_test(test_lists_are_short)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
