@@ -31,6 +31,23 @@ if(TENON_SANITIZE)
     add_link_options(-fsanitize=${TENON_SANITIZE})
 endif()
 
+# Tables are full of pointers. Packed, what the loader has to know of them takes a fiftieth of the bytes, but the loader must be
+# that of glibc 2.36 or newer, which built programs would then ask for.
+option(TENON_PACK_RELOCATIONS "Pack relocations where the C library can read that" ON)
+if(TENON_PACK_RELOCATIONS)
+    include(CheckCSourceCompiles)
+    set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,pack-relative-relocs)
+    check_c_source_compiles("#include <features.h>
+        #if !defined __GLIBC__ || !__GLIBC_PREREQ(2, 36)
+        #error
+        #endif
+        int main(void) { return 0; }" TENON_HAS_PACKED_RELOCATIONS)
+    unset(CMAKE_REQUIRED_LINK_OPTIONS)
+    if(TENON_HAS_PACKED_RELOCATIONS)
+        add_link_options(-Wl,-z,pack-relative-relocs)
+    endif()
+endif()
+
 if(NOT CMAKE_C_COMPILER_LAUNCHER)
     find_program(CCACHE ccache)
     mark_as_advanced(CCACHE)
