@@ -113,7 +113,7 @@ typedef struct Step {
     const KernelDesc *kernel;
     Held *held;                  /* NULL: its kernel prepares nothing */
     int way;                     /* of the kernel's; 0: it has one only, or chooses by itself */
-    int usual;                   /* that it takes by itself; 0: it has one only */
+    int usual;                   /* that it takes by itself, where the session is tuned; 0: it has one only */
     struct Trials *trials;       /* ways to be measured; NULL: none */
     uint32_t pack;               /* bit i: operand i is handed over as a dense copy */
     Made *made;                  /* one a result; NULL: a kernel makes them */
@@ -239,6 +239,7 @@ typedef struct Traffic {
 Traffic frame_traffic(const Frame *frame, size_t i);
 /* Its floating-point operations: 0 where sizes are not known, and of what is folded. */
 double frame_flops(const Frame *frame, size_t i);
+int frame_usual_way(Frame *f, size_t i); /* that its kernel takes by itself; 0: it has one only */
 
 tn_status runner_init(Runner *runner, Context *ctx);
 void runner_free(Runner *runner);

@@ -263,6 +263,29 @@ static tn_status describe_query(Planning *p, const Instr *instr, const Facts *x,
     return TN_OK;
 }
 
+int frame_usual_way(Frame *f, size_t i) {
+    const Instr *instr = &f->program->instrs.data[i];
+    const KernelDesc *kernel = f->steps[i].kernel;
+    Tensor in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    const Tensor *ins[OP_MAX_INPUTS] = {NULL};
+    int usual = 0;
+    if (!kernel->offers || instr->n_in > OP_MAX_INPUTS || instr->n_out > OP_MAX_OUTPUTS) return 0;
+    for (uint32_t k = 0; k < instr->n_in; k++) {
+        if (instr->in[k] < 0) continue;
+        in[k] = f->t[instr->in[k]];
+        in[k].data = constant_data(f, instr->in[k]);
+        ins[k] = &in[k];
+    }
+    for (uint32_t k = 0; k < instr->n_out; k++) out[k] = f->t[instr->out[k]];
+    KernelQuery q = {.node = instr->node,
+                     .n_in = (int)instr->n_in,
+                     .n_out = (int)instr->n_out,
+                     .in = ins,
+                     .out = out,
+                     .kernel = kernel};
+    return kernel->offers(&q, &usual) ? usual : 0;
+}
+
 /* Whether the strides are those of the same elements, in another order, without gaps. */
 static bool is_reordered(const Tensor *t) {
     int64_t next = 1;

@@ -214,9 +214,12 @@ tn_status choose_way(Planning *p, int32_t i, KernelQuery *q, Step *step) {
     Runner *r = p->f->runner;
     trials_free(p->f, step);
     step->way = q->way = step->usual = 0;
-    uint32_t offered = q->kernel->offers ? q->kernel->offers(q, &step->usual) : 0, allowed;
-    if (!offered) step->usual = 0;
-    if (!offered || !r->tuning) return TN_OK;
+    if (!r->tuning || !q->kernel->offers) return TN_OK; /* the kernel chooses: see frame_usual_way */
+    uint32_t offered = q->kernel->offers(q, &step->usual), allowed;
+    if (!offered) {
+        step->usual = 0;
+        return TN_OK;
+    }
     TRY(tuning_allowed(r->tuning, q, offered, &allowed));
     TRY(tuning_way(r->tuning, q, &step->way));
     bool known = step->way && offered & 1u << (step->way - 1);

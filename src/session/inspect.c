@@ -50,9 +50,11 @@ tn_status tn_session_output_bytes(const tn_session *s, size_t i, size_t *bytes) 
 
 static bool is_tuned(const Step *step) { return step->action == STEP_KERNEL && step->way > 0; }
 
-static const char *way_of(const Step *step) {
-    int way = step->way ? step->way : step->usual;
-    return step->action == STEP_KERNEL && way > 0 ? step->kernel->ways[way - 1].name : "";
+static const char *way_of(Frame *f, size_t i) {
+    const Step *step = &f->steps[i];
+    if (step->action != STEP_KERNEL || step->folded) return "";
+    int way = step->way ? step->way : frame_usual_way(f, i);
+    return way > 0 ? step->kernel->ways[way - 1].name : "";
 }
 
 static uint64_t weight_bytes(const tn_session *s) {
@@ -113,12 +115,12 @@ tn_status tn_session_instruction(const tn_session *s, size_t i, tn_instruction_i
     if (i >= session_program(s)->instrs.len)
         return fail(TN_OUT_OF_RANGE, "instruction %zu of %zu", i, session_program(s)->instrs.len);
     const Instr *instr = &session_program(s)->instrs.data[i];
-    const Frame *f = s->current;
+    Frame *f = s->current;
     bool planned = is_planned(f, i);
     *info = (tn_instruction_info){
         .index = i, .node = instr->node->loc.s ? instr->node->loc.s : "", .op = instr->label, .rank = -1};
     info->kernel = runs_as(planned ? &f->steps[i] : NULL, planned);
-    info->way = planned ? way_of(&f->steps[i]) : "";
+    info->way = planned ? way_of(f, i) : "";
     info->tuned = planned && is_tuned(&f->steps[i]);
     info->n_operands = instr->n_in;
     info->n_results = instr->n_out;
@@ -260,7 +262,7 @@ tn_status tn_op(size_t i, tn_op_info *info) {
     if (i >= n) return fail(TN_OUT_OF_RANGE, "op %zu of %zu", i, n);
     const OpSchema *op = ops[i];
     types[0] = 0;
-    TypeSet set = op->inputs[0].name ? op->inputs[0].types : op->outputs[0].types;
+    TypeSet set = op_inputs(op)[0].name ? op_inputs(op)[0].types : op_outputs(op)[0].types;
     for (int t = 1; t < TN_DTYPE_END; t++) {
         size_t k = strlen(dtype_name((tn_dtype)t));
         if (!(set & TS(t)) || used + k + 2 > sizeof types) continue;
