@@ -74,6 +74,8 @@ bool dtype_is_complex(tn_dtype dtype);
 
 typedef tn_allocator Allocator;
 extern const Allocator allocator_default;
+extern const Allocator allocator_store; /* store.c: for what is written at once and stays, such as packed weights */
+void store_trim(void);                  /* gives back what it holds in advance */
 
 /* Zeroed memory of at least one byte, or NULL with the diagnostic set. */
 void *mem_alloc(const Allocator *a, size_t size, size_t align);
@@ -152,6 +154,8 @@ tn_status buffer_keep(Buffer *buffer);
 /* For a while. Nothing for bytes in other memory. `pool` may be NULL. */
 tn_status bytes_hold(const void *bytes, Pool *pool);
 void bytes_let_go(const void *bytes);
+/* Gives back the pages that are kept for the next bytes to be held. */
+void bytes_trim(void);
 
 /* ---- containers (vec.c, map.c, str.c) ------------------------------------------------------------------------ */
 

@@ -85,6 +85,49 @@ tn_status buffer_lazy(const Allocator *a, size_t size, const BytesMaker *maker, 
 
 bool buffer_is_lazy(const Buffer *buffer) { return buffer && buffer->release == release; }
 
+/* ---- spare pages ------------------------------------------------------------------------------------------------ */
+
+/* Weights are made, packed and let go one after the other. The pages of one become those of the next, by moving them, which
+   takes a hundredth of what new ones take. One range of them is kept, up to so many bytes, until bytes_trim. */
+enum { MOST_SPARE = 32 << 20 };
+static char *spare;
+static size_t spare_size;
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Whether there were enough to be put behind a range. */
+static bool take_spare(char *data, size_t size) {
+    pthread_mutex_lock(&spare_lock);
+    bool enough = size <= spare_size && mremap(spare, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, data) != MAP_FAILED;
+    if (enough) spare = spare_size > size ? spare + size : NULL, spare_size -= size;
+    pthread_mutex_unlock(&spare_lock);
+    return enough;
+}
+
+/* The pages behind a range that stays reserved. What is there from before is given up when it is less. */
+static void give_spare(char *data, size_t size) {
+#ifdef MREMAP_DONTUNMAP
+    pthread_mutex_lock(&spare_lock);
+    char *moved = size > spare_size && size <= MOST_SPARE
+                      ? mremap(data, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL)
+                      : MAP_FAILED;
+    if (moved != MAP_FAILED) {
+        if (spare) munmap(spare, spare_size);
+        spare = moved;
+        spare_size = size;
+    }
+    pthread_mutex_unlock(&spare_lock);
+#endif
+    (void)madvise(data, size, MADV_DONTNEED);
+}
+
+void bytes_trim(void) {
+    pthread_mutex_lock(&spare_lock);
+    if (spare) munmap(spare, spare_size);
+    spare = NULL;
+    spare_size = 0;
+    pthread_mutex_unlock(&spare_lock);
+}
+
 /* ---- holding ------------------------------------------------------------------------------------------------- */
 
 /* With the lock held. */
@@ -92,7 +135,7 @@ static tn_status hold(Lazy *lazy, Pool *pool) {
     if (lazy->holders == 0) {
         if (mprotect(lazy->data, lazy->size, PROT_READ | PROT_WRITE) != 0)
             return fail(TN_OUT_OF_MEMORY, "cannot use %zu bytes: %s", lazy->size, strerror(errno));
-        mem_touch(lazy->data, lazy->size);
+        if (!take_spare(lazy->data, lazy->size)) mem_touch(lazy->data, lazy->size);
         lazy->maker.make(lazy->maker.user, lazy->data, pool);
     }
     lazy->holders++;
@@ -113,7 +156,7 @@ void bytes_let_go(const void *bytes) {
     if (!lazy) return;
     pthread_mutex_lock(&lazy->lock);
     if (--lazy->holders == 0) {
-        (void)madvise(lazy->data, lazy->size, MADV_DONTNEED);
+        give_spare(lazy->data, lazy->size);
         (void)mprotect(lazy->data, lazy->size, PROT_NONE);
     }
     pthread_mutex_unlock(&lazy->lock);

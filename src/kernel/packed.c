@@ -35,12 +35,18 @@ static bool same_key(const Entry *e, const PackKey *key, const Context *context,
            strcmp(e->key.format, key->format) == 0 && memcmp(e->key.params, key->params, sizeof key->params) == 0;
 }
 
+/* One that a caller gave is asked for everything. */
+static const Allocator *store_of(const Context *context) {
+    bool given = context->allocator.alloc != allocator_default.alloc;
+    return given ? &context->allocator : &allocator_store;
+}
+
 static void discard(Entry *e) {
     Entry **at = chain_of(&e->key);
     while (*at != e) at = &(*at)->next;
     *at = e->next;
     Context *context = e->context;
-    if (!e->buffer) mem_free(&context->allocator, e->packed.data, e->packed.size);
+    if (!e->buffer) mem_free(store_of(context), e->packed.data, e->packed.size);
     buffer_unref(e->buffer);
     mem_free(&context->allocator, e, sizeof *e);
     context_unref(context);
@@ -54,8 +60,7 @@ static Entry *find(const PackKey *key, const Context *context, size_t size) {
 
 static Entry *add(Context *context, const PackKey *key, size_t size, void *data, Buffer *buffer) {
     Entry *e = mem_alloc(&context->allocator, sizeof *e, alignof(Entry));
-    if (e && !buffer) data = mem_alloc(&context->allocator, size, ALIGN);
-    if (data && !buffer) mem_touch(data, size);
+    if (e && !buffer) data = mem_alloc(store_of(context), size, ALIGN);
     if (!e || !data) {
         mem_free(&context->allocator, e, sizeof *e);
         return NULL;

@@ -207,8 +207,10 @@ static tn_status resize(tn_session *s, const tn_shape *shapes, size_t n_shapes) 
     return session_plan(s);
 }
 
-/* Whether the session is planned, and why not. */
+/* Whether the session is planned, and why not. What weights were packed with is given back. */
 static tn_status planned(tn_session *s, tn_status status) {
+    bytes_trim();
+    store_trim();
     s->failed = status != TN_OK;
     snprintf(s->reason, sizeof s->reason, "%s", s->failed ? diag_text() : "");
     return status;

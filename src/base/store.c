@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory for blocks that are written at once and live about as long as each other, as packed weights do: they lie side by side,
+   so their pages come in many at a time and in huge ones, which costs a fraction of a fault for each page. What is given
+   back goes back to the kernel in whole pages. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#include "base/asan_int.h"
+
+enum {
+    HUGE_PAGE = 2 << 20,
+    CHUNK = 64 << 20,     /* of addresses */
+    MOST_BLOCK = 4 << 20, /* larger ones have a mapping of their own */
+    FEW_BYTES = 2 << 20,  /* up to there pages are small, so that small models take no more than they need */
+    STEP = 256 << 10
+};
+
+typedef struct Chunk {
+    char *base;     /* a multiple of HUGE_PAGE */
+    size_t used;    /* handed out; never twice */
+    size_t touched; /* there already, whole pages */
+    size_t live;    /* bytes */
+    struct Chunk *next;
+} Chunk;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Chunk *chunks; /* the newest first: blocks come from there */
+
+static Chunk *chunk_new(void) {
+    Chunk *c = mem_alloc(&allocator_default, sizeof *c, alignof(Chunk));
+    char *base = c ? mmap(NULL, CHUNK + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                          -1, 0)
+                   : MAP_FAILED;
+    if (base == MAP_FAILED) {
+        mem_free(&allocator_default, c, sizeof *c);
+        return NULL;
+    }
+    size_t head = -(uintptr_t)base & (HUGE_PAGE - 1);
+    if (head > 0) munmap(base, head);
+    munmap(base + head + CHUNK, HUGE_PAGE - head);
+    *c = (Chunk){.base = base + head, .next = chunks};
+    return chunks = c;
+}
+
+static void chunk_free(Chunk *c) {
+    Chunk **at = &chunks;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    munmap(c->base, CHUNK);
+    mem_free(&allocator_default, c, sizeof *c);
+}
+
+/* What cannot be brought in ahead comes when it is written. */
+static void touch(Chunk *c, size_t end) {
+#ifdef MADV_POPULATE_WRITE
+    bool small = !c->next && c->touched < FEW_BYTES;
+    if (end <= c->touched) return;
+    size_t step = small ? STEP : HUGE_PAGE, to = min_i64((int64_t)((end + step - 1) / step * step), CHUNK);
+    size_t huge = (c->touched + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    if (!small && to > huge) (void)madvise(c->base + huge, to - huge, MADV_HUGEPAGE);
+    (void)madvise(c->base + c->touched, to - c->touched, MADV_POPULATE_WRITE);
+    c->touched = to;
+#else
+    (void)c, (void)end;
+#endif
+}
+
+static void *take(size_t size, size_t align) {
+    Chunk *c = chunks;
+    size_t at = c ? (c->used + align - 1) / align * align : 0;
+    if (!c || at + size > CHUNK) c = chunk_new(), at = 0;
+    if (!c) return NULL;
+    touch(c, at + size);
+    c->used = at + size;
+    c->live += size;
+    return c->base + at;
+}
+
+static Chunk *chunk_of(const void *ptr) {
+    Chunk *c = chunks;
+    while (c && (uintptr_t)ptr - (uintptr_t)c->base >= CHUNK) c = c->next;
+    return c;
+}
+
+/* The page that a neighbour begins or ends in stays. */
+static void give(Chunk *c, char *ptr, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (size_t)(ptr - c->base + (ptrdiff_t)page - 1) / page * page,
+           to = (size_t)(ptr - c->base + (ptrdiff_t)size) / page * page;
+    c->live -= size;
+    if (c->live == 0) chunk_free(c);
+    else if (to > from) (void)madvise(c->base + from, to - from, MADV_DONTNEED);
+}
+
+static void *store_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+#ifdef HAS_ASAN
+    return allocator_default.alloc(NULL, size, align);
+#else
+    if (size > MOST_BLOCK) {
+        void *ptr = allocator_default.alloc(NULL, size, align);
+        if (ptr) mem_touch(ptr, size);
+        return ptr;
+    }
+    pthread_mutex_lock(&lock);
+    void *ptr = take(size, align);
+    pthread_mutex_unlock(&lock);
+    return ptr;
+#endif
+}
+
+static void store_free(void *user, void *ptr, size_t size) {
+    (void)user;
+    pthread_mutex_lock(&lock);
+    Chunk *c = chunk_of(ptr);
+    if (c) give(c, ptr, size);
+    pthread_mutex_unlock(&lock);
+    if (!c) allocator_default.free(NULL, ptr, size);
+}
+
+const Allocator allocator_store = {store_alloc, store_free, NULL};
+
+void store_trim(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    pthread_mutex_lock(&lock);
+    if (chunks) {
+        size_t end = (chunks->used + page - 1) / page * page;
+        if (end < chunks->touched) (void)madvise(chunks->base + end, chunks->touched - end, MADV_DONTNEED);
+        chunks->touched = min_i64((int64_t)chunks->touched, (int64_t)end);
+    }
+    pthread_mutex_unlock(&lock);
+}
