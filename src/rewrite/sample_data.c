@@ -325,7 +325,7 @@ static bool data_resize(Ask *a, int i) {
     const Slot *x = &a->in[0];
     double *list = arena_array(&a->s->arena, double, TN_MAX_RANK);
     if (!list) a->s->failed = TN_OUT_OF_MEMORY;
-    if (!list || a->in[i].filled) return list != NULL;
+    if (!list || a->in[i].filled || x->rank < 0) return list && x->rank >= 0;
     bool spatial = dice_chance(&a->s->dice, 80);
     for (int k = 0; k < x->rank; k++)
         list[k] = spatial && k < 2 && x->rank > 2 ? 1 : scales[dice_int(&a->s->dice, 0, 5)];
@@ -337,6 +337,7 @@ static bool data_resize(Ask *a, int i) {
 
 static bool data_new_sizes(Ask *a, int i) {
     int64_t dims[TN_MAX_RANK];
+    if (a->in[0].rank < 0) return false;
     for (int k = 0; k < a->in[0].rank; k++) dims[k] = k < 2 ? a->in[0].dims[k] : dice_int(&a->s->dice, 1, 6);
     return fill_ints(a, i, dims, (size_t)a->in[0].rank);
 }
