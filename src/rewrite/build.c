@@ -141,6 +141,7 @@ static tn_status make_constant(Builder *b, const Val *v, tn_dtype dtype, Value *
     }
     for (int64_t i = 0; v->kind == V_INTS && i < n; i++) b->ok &= dim_is_const(v->ints[i]);
     b->ok &= v->kind != V_INT || dim_is_const(v->i);
+    b->ok &= dtype != TN_STRING; /* there are no numbers of that type */
     if (!b->ok) return TN_OK;
     Model *model = b->graph->model;
     TRY(model_tensor(model, &payload));

@@ -126,12 +126,23 @@ bool node_is_constant(const Node *node) {
     return value_payload(node_result(node, 0)) || node_follows(node, FOLD_DEPTH, &budget);
 }
 
+/* A part of a view, where it could be a view of a part: what makes the part may then be spared the rest. */
+static bool cuts_view(const Node *node, Node *const *nodes, size_t n) {
+    static const char *const cut[] = {"Gather", "Slice"};
+    const Value *v = node_operand(node, 0);
+    if (!v || !v->def || !is_one_of(node->op, cut, 2) || !is_view(v->def->op)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i] == v->def) return true;
+    return false;
+}
+
 /* For each node that only moves data, the computations among these that depend on it: moving less often, and later, is
    better where time and count are the same. */
 static int64_t order_of(Node *const *nodes, size_t n) {
     int64_t order = 0;
     for (size_t i = 0; i < n; i++) {
         bool below[RULE_NODES * 4] = {0};
+        order += cuts_view(nodes[i], nodes, n);
         if (nodes[i]->op->kind != OP_DEFORMABLE || node_is_constant(nodes[i])) continue;
         below[i] = true;
         for (size_t k = 0; k < n; k++) {

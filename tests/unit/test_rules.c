@@ -549,6 +549,10 @@ static void rules_without_instances_say_why(void **state) {
     assert_int_equal(proof.outcome, PROOF_NO_INSTANCE);
     assert_non_null(strstr(proof.why, "the right side cannot be made"));
     proof_free(&proof);
+    prove("rule r\n  match\n    %y = Equal(%x, %z)\n  where dtype(%x) == \"string\"\n  write\n    %y = Equal(%x, 0)\n",
+          10, &proof);
+    assert_int_equal(proof.outcome, PROOF_NO_INSTANCE);
+    proof_free(&proof);
     static const char *const without_picture[] = {"_, %x, _, %z", "_, %x, %z"};
     for (size_t i = 0; i < sizeof without_picture / sizeof *without_picture; i++) {
         char rule[200];
