@@ -11,7 +11,9 @@
 #define STREAM_BYTES (6 << 20)  /* a result that is not found in the caches anyway, or pushes out all else */
 #define STAGE_BYTES (128 << 10) /* where rows of such a result that are no whole lines are put together first */
 #define THIN_STAGE_BYTES (16 << 10)
-#define STAGE_RUN 256    /* of the source's bytes; less only where whole rows fit then */
+#define STAGE_RUN 256    /* of the source's bytes, and of each row of a block that is carried on */
+#define STAGE_ROWS 128   /* in such a block, at most */
+#define CARRIED_PARTS 16 /* blocks one after the other, at most; each first one begins with lines in part */
 #define LONG_RUN 128     /* bytes: two lines */
 #define LONGEST_RUN 4096 /* which memcpy does as well */
 #define SHORT_ROW 8      /* shorter rows cost more for being started than for being moved */
@@ -29,6 +31,7 @@ typedef struct Plan {
     int log;         /* of `element`, base 2 */
     bool stream;     /* far more than the caches hold is written: past them */
     bool staged;     /* by way of memory for a part of a part, stage_a of a and stage_b of b */
+    bool carried;    /* what is no whole line of one part's part goes with the next */
     int64_t stage_a, stage_b;
     int64_t step_a, step_b, parts_a, parts_b, per_outer, items;
     const RasterMoves *moves;
@@ -161,20 +164,21 @@ static void plan_stream(Plan *p) {
     p->staged = true;
     /* Whole rows that lie one behind the other in the result are one run; else there is a line between them. */
     int64_t bytes = thin ? THIN_STAGE_BYTES : STAGE_BYTES;
-    for (int64_t run = STAGE_RUN; run >= LINE; run /= 2) {
+    for (int64_t run = STAGE_RUN; run >= (thin ? LINE : STAGE_RUN); run /= 2) {
         p->stage_b = min_i64(b, a * p->element < run ? bytes / (a * p->element) : run / p->element);
         p->stage_a = a;
         if (p->dst[p->rank - 2] == a * p->element && p->stage_b * p->dst[p->rank - 2] <= bytes) return;
     }
-    p->stage_b = min_i64(b, STAGE_RUN / p->element);
-    p->stage_a = min_i64(a, (bytes / p->stage_b - LINE) / LINE * LINE / p->element);
+    p->carried = !thin;
+    p->stage_b = min_i64(b, thin ? STAGE_RUN / p->element : min_i64(STAGE_ROWS, STAGE_RUN / p->element));
+    p->stage_a = min_i64(a, (thin ? (bytes / p->stage_b - LINE) / LINE * LINE : STAGE_RUN) / p->element);
 }
 
 /* Parts of whole steps, the last one longer: no part is short but where all is. */
 static void plan_parts(Plan *p, bool reorder) {
     int64_t a = p->size[p->rank - 1], b = p->size[p->rank - 2], whole = max_i64(1, CHUNK_BYTES / p->element);
     if (p->staged) {
-        p->step_a = p->stage_a;
+        p->step_a = p->carried ? min_i64(a, CARRIED_PARTS * p->stage_a) : p->stage_a;
         p->step_b = p->stage_b;
     } else if (p->mode == MODE_TILES) {
         int64_t tile_a = TILE_A / p->element, tile_b = TILE_B / p->element;
@@ -217,7 +221,36 @@ static int64_t part_size(int64_t part, int64_t parts, int64_t step, int64_t size
     return part + 1 == parts ? size - part * step : step;
 }
 
-/* A block of a transpose is put together in the cache, and its rows go past it. */
+/* What is read next is asked for while lines go past the caches: they wait for memory, and no processor foresees places that
+   lie so far from each other. */
+static void ask_for(const char *from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes + LINE; i += LINE) __builtin_prefetch(from + min_i64(i, bytes - 1), 0, 2);
+}
+
+/* A block of a transpose is put together in the cache, and goes past it: here rows that are no whole lines, block after block
+   along them. They lie in the cache as far from the beginnings of lines as in the result; what is left of the last line of
+   each begins the next block's. */
+static void run_carried(const Plan *p, char *to, const char *from, int64_t an, int64_t rows) {
+    int a = p->rank - 1, b = p->rank - 2;
+    alignas(LINE) char stage[STAGE_ROWS * (2 * STAGE_RUN + 2 * LINE) + LINE];
+    int64_t ld = 2 * STAGE_RUN + LINE + (p->dst[b] & (LINE - 1)), blocks = max_i64(1, an / p->stage_a);
+    char *begin = stage + ((uintptr_t)to & (LINE - 1));
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t a0 = i * p->stage_a, n = part_size(i, blocks, p->stage_a, an), bytes = n * p->element;
+        bool more = i + 1 < blocks;
+        p->moves->transpose[p->log](begin, ld, from + a0 * p->src[a], p->src[a], n, rows, STORE_NEAR);
+        for (int64_t r = 0; r < rows; r++) {
+            char *row = begin + r * ld, *at = to + r * p->dst[b] + a0 * p->element;
+            int64_t before = i > 0 ? (int64_t)((uintptr_t)row & (LINE - 1)) : 0;
+            int64_t after = more ? (int64_t)((uintptr_t)(row + bytes) & (LINE - 1)) : 0;
+            if (more && r < p->stage_a) ask_for(from + (a0 + p->stage_a + r) * p->src[a], rows * p->element);
+            p->moves->stream_rows(at - before, 0, row - before, 0, 1, before + bytes - after);
+            if (after > 0) memcpy(row - after, row + bytes - after, LINE); /* as far into a line */
+        }
+    }
+}
+
+/* The same of whole rows, or of thin blocks. */
 static void run_staged(const Plan *p, char *to, const char *from, int64_t an, int64_t bn) {
     int a = p->rank - 1, b = p->rank - 2;
     alignas(LINE) char stage[STAGE_BYTES];
@@ -241,7 +274,10 @@ static void run_part(const Plan *p, int64_t part_b, int64_t part_a, int64_t n_pa
     int64_t bn = part_size(part_b, p->parts_b, p->step_b, p->size[b]);
     to += a0 * p->dst[a] + b0 * p->dst[b];
     from += a0 * p->src[a] + b0 * p->src[b];
-    if (p->staged) {
+    if (p->carried) {
+        for (int64_t i = 0; i < bn; i += p->stage_b)
+            run_carried(p, to + i * p->dst[b], from + i * p->element, an, min_i64(p->stage_b, bn - i));
+    } else if (p->staged) {
         run_staged(p, to, from, an, bn);
     } else if (p->mode == MODE_COPY && p->stream) {
         p->moves->stream_rows(to, p->dst[b], from, p->src[b], bn, an * p->element);

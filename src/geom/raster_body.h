@@ -127,10 +127,10 @@ TARGET static void NAME(squares)(char *restrict to, int64_t db, const char *rest
     }
 }
 
-/* The same with whole lines of the source, too, where its rows begin with lines: what is read again from a row may have left
-   the cache by then, as others of the same place in it came. */
+/* The same with whole lines of the source, too, where its rows begin with lines or the result stays near: what is read again
+   from a row may have left the cache by then, as others of the same place in it came. */
 #if WIDE == 4 && LANES <= 8
-#define BY_LINES(sa, bn) ((sa) % 64 == 0 && (bn) >= STEP)
+#define BY_LINES(sa, bn, store) (((sa) % 64 == 0 || (store) == STORE_NEAR) && (bn) >= STEP)
 TARGET static void NAME(lines)(char *restrict to, int64_t db, const char *restrict from, int64_t sa, int64_t an,
                                int64_t bn, RasterStore store) {
     const int64_t size = sizeof(T);
@@ -169,7 +169,7 @@ TARGET static void NAME(transpose)(char *restrict to, int64_t db, const char *re
     bool whole = ((uintptr_t)to | (uintptr_t)db | (uintptr_t)(an * size)) % 64 == 0;
     RasterStore how = store == STORE_PAST && !whole ? STORE_AWAY : store;
 #ifdef BY_LINES
-    if (an >= STEP && BY_LINES(sa, bn)) {
+    if (an >= STEP && BY_LINES(sa, bn, how)) {
         NAME(lines)(to, db, from, sa, an, bn, how);
         return;
     }
