@@ -288,7 +288,7 @@ static void test_shelf_sizes(void **state) {
     }
     for (size_t size = 1000000; size < 9000000; size += size / 7) {
         asked_for_memory(&heap, shelf, size);
-        assert_true(heap.living < (int64_t)(size + size / 6) + 1000000); /* those of before, which are of other sizes */
+        assert_true(heap.living < size + size / 6 + 1000000); /* those of before, which are of other sizes */
     }
     shelf_close(shelf);
     assert_int_equal(heap.living, 0);
