@@ -43,11 +43,26 @@ static const double points_phases[] = {AT_4(0, -1.0),
                                        0,
                                        1};
 
+#define AT_5(x, n) AT_4(x, n), (x) * (x) * (x) * (x) / (n)
+static const double points_wide[] = {AT_5(0, -1.0),
+                                     AT_5(0.5, 1.40625),
+                                     AT_5(-0.5, 1.40625),
+                                     AT_5(1, -4.5),
+                                     AT_5(-1, -4.5),
+                                     AT_5(2, 90.0),
+                                     AT_5(-2, 90.0),
+                                     0,
+                                     0,
+                                     0,
+                                     0,
+                                     1};
+
 const WinogradSpec winograd_spec[N_WINOGRAD] = {
     [WINOGRAD_2] = {2, 4, 4, 3, 1, {1, 1, 1, 2}, 90, 70, points_2, back_2},
     [WINOGRAD_4] = {4, 6, 6, 3, 1, {1, 1, 1, 1, 1, 4}, 260, 240, points_4, back_4},
     [WINOGRAD_STEP2_2] = {2, 5, 4, 3, 2, {1, 1, 2, 1, 2}, 110, 90, points_step2_2, back_step2_2},
     [WINOGRAD_STEP2_4] = {4, 9, 6, 3, 2, {1, 1, 1, 1, 4, 1, 2, 3, 4}, 500, 360, points_step2_4, back_step2_4},
+    [WINOGRAD_WIDE] = {4, 8, 8, 5, 1, {1, 1, 1, 1, 1, 1, 1, 4}, 540, 400, points_wide, NULL},
     [WINOGRAD_PHASES] = {5, 8, 8, 4, 1, {1, 1, 1, 1, 1, 1, 1, 5}, 540, 450, points_phases, NULL},
 };
 
@@ -94,7 +109,7 @@ static bool window_fits(const ConvGeom *g, WinogradKind kind) {
         int64_t kernel = g->win.kernel[d], step = g->win.stride[d];
         if (g->win.dilation[d] != 1) return false;
         if (kind == WINOGRAD_PHASES ? kernel < 5 || kernel > 8 || step != 2
-                                    : kernel != 3 || step != winograd_spec[kind].step)
+                                    : kernel != winograd_spec[kind].taps || step != winograd_spec[kind].step)
             return false;
     }
     return kind == WINOGRAD_PHASES ? g->group == 1 && g->c >= 1 && g->c <= 8 : g->c >= 8;
@@ -117,7 +132,7 @@ WinogradForm winograd_form(const ConvGeom *g) {
         double cost = cost_of(g, kind);
         if (cost < least) least = cost, form.kind = kind;
     }
-    if (!form.kind || form.kind == WINOGRAD_PHASES) return form;
+    if (!form.kind || form.kind >= WINOGRAD_WIDE) return form;
     form.narrow = blocks_of(g, &winograd_spec[form.kind]) <= FEW && winograd_takes(g, (WinogradForm){form.kind, true});
     return form;
 }

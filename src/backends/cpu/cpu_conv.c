@@ -62,6 +62,7 @@ typedef enum Way {
     WAY_STEP2_4,
     WAY_STEP2_2_NARROW,
     WAY_STEP2_4_NARROW,
+    WAY_WIDE,
     WAY_PHASES,
     N_WAYS
 } Way;
@@ -79,6 +80,7 @@ static const struct {
     [WAY_STEP2_4] = {"conv_step2_4", {WINOGRAD_STEP2_4, false}},
     [WAY_STEP2_2_NARROW] = {"conv_step2_2_n", {WINOGRAD_STEP2_2, true}},
     [WAY_STEP2_4_NARROW] = {"conv_step2_4_n", {WINOGRAD_STEP2_4, true}},
+    [WAY_WIDE] = {"conv_wide", {WINOGRAD_WIDE, false}},
     [WAY_PHASES] = {"conv_phases", {WINOGRAD_PHASES, false}},
 };
 
@@ -111,9 +113,9 @@ static const struct {
 } choices[] = {
     {WAY_DIRECT, 0, 0},           {WAY_DEPTHWISE, 0, 0},        {WAY_WINOGRAD2, 0, 0},   {WAY_WINOGRAD4, 0, 0},
     {WAY_WINOGRAD2_NARROW, 0, 0}, {WAY_WINOGRAD4_NARROW, 0, 0}, {WAY_STEP2_2, 0, 0},     {WAY_STEP2_4, 0, 0},
-    {WAY_STEP2_2_NARROW, 0, 0},   {WAY_STEP2_4_NARROW, 0, 0},   {WAY_PHASES, 0, 0},      {WAY_DIRECT, 12, 20},
-    {WAY_DIRECT, 160, 60},        {WAY_WINOGRAD2, 20, 30},      {WAY_WINOGRAD4, 20, 30}, {WAY_WINOGRAD2, 200, 60},
-    {WAY_WINOGRAD4, 200, 60},
+    {WAY_STEP2_2_NARROW, 0, 0},   {WAY_STEP2_4_NARROW, 0, 0},   {WAY_WIDE, 0, 0},        {WAY_PHASES, 0, 0},
+    {WAY_DIRECT, 12, 20},         {WAY_DIRECT, 160, 60},        {WAY_WINOGRAD2, 20, 30}, {WAY_WINOGRAD4, 20, 30},
+    {WAY_WINOGRAD2, 200, 60},     {WAY_WINOGRAD4, 200, 60},
 };
 static const KernelWay ways[] = {
     {"direct", "conv_panels"},
@@ -126,6 +128,7 @@ static const KernelWay ways[] = {
     {"winograd4-step2", "conv_step2_4"},
     {"winograd2-step2-narrow", "conv_step2_2_n"},
     {"winograd4-step2-narrow", "conv_step2_4_n"},
+    {"winograd4-wide", "conv_wide"},
     {"winograd5-phases", "conv_phases"},
     {"direct-small", "conv_panels"},
     {"direct-large", "conv_panels"},
@@ -136,6 +139,7 @@ static const KernelWay ways[] = {
     {NULL, NULL},
 };
 enum { N_CHOICES = sizeof choices / sizeof *choices };
+static_assert(sizeof ways / sizeof *ways == N_CHOICES + 1, "a name for each choice");
 
 static bool has_so_many(const ConvGeom *g, Way way, int64_t least) {
     int64_t out = winograd_spec[form_of(way).kind].out, pixels = out ? out * out : ISA_PICK(conv_table)->rows[1];

@@ -7,6 +7,7 @@
    4         3        4       0, +-3/4, +-3/2, infinity
    STEP2_2   3, by 2  2       0, 1, infinity of the outer two taps; the inner one meets 2 pixels as they are
    STEP2_4   3, by 2  4       0, +-3/4, 3/2, infinity of the outer two taps; the inner one meets 4 pixels as they are
+   WIDE      5        4       0, +-1/2, +-1, +-2, infinity
    PHASES    4        5       0, +-1/2, +-1, +-2, infinity
 
    Points are near to 1, so that little is lost. PHASES is for windows of up to 8 in steps of 2 over few channels, which
@@ -22,11 +23,12 @@ typedef enum WinogradKind {
     WINOGRAD_4,
     WINOGRAD_STEP2_2,
     WINOGRAD_STEP2_4,
+    WINOGRAD_WIDE,
     WINOGRAD_PHASES,
     N_WINOGRAD
 } WinogradKind;
 
-enum { WINOGRAD_MOST_SIZE = 9, WINOGRAD_MOST_PLANES = 8, WINOGRAD_MOST_TAPS = 4 };
+enum { WINOGRAD_MOST_SIZE = 9, WINOGRAD_MOST_PLANES = 8, WINOGRAD_MOST_TAPS = 5 };
 
 /* Data of one block to its SIZE * SIZE values of each channel. */
 typedef struct WinogradIn {

@@ -83,8 +83,8 @@ INLINE void out_line_step2_4(const vf *m, vf *y) {
     y[3] = s3 * (q + 8 * m[3]) + m[4] + m[8];
 }
 
-/* The points are 0, 1/2, -1/2, 1, -1, 2, -2. */
-INLINE void in_line_phases(const vf *d, vf *v) {
+/* The points are 0, 1/2, -1/2, 1, -1, 2, -2. A block's data is as large for windows of 4 as for those of 5. */
+INLINE void in_line_8(const vf *d, vf *v) {
     const vf a = d[6] - 5 * d[4] + 4 * d[2], b = d[5] - 5 * d[3] + 4 * d[1];
     const vf c = d[6] - 4.25f * d[4] + d[2], e = d[5] - 4.25f * d[3] + d[1];
     const vf f = d[6] - 1.25f * d[4] + 0.25f * d[2], g = d[5] - 1.25f * d[3] + 0.25f * d[1];
@@ -107,24 +107,41 @@ INLINE void out_line_phases(const vf *m, vf *y) {
     y[4] = 0.0625f * p + r + 16 * u + m[7];
 }
 
+INLINE void out_line_wide(const vf *m, vf *y) {
+    const vf p = m[1] + m[2], q = m[1] - m[2], r = m[3] + m[4], t = m[3] - m[4], u = m[5] + m[6], x = m[5] - m[6];
+    y[0] = m[0] + p + (r + u);
+    y[1] = 0.5f * q + t + 2 * x;
+    y[2] = 0.25f * p + r + 4 * u;
+    y[3] = 0.125f * q + t + 8 * x + m[7];
+}
+
+#define IN 2
 #define KIND 2
 #define OUT 2
 #define SIZE 4
 #include "backends/cpu/kernels/winograd_body.h"
+#define IN 4
 #define KIND 4
 #define OUT 4
 #define SIZE 6
 #include "backends/cpu/kernels/winograd_body.h"
+#define IN step2_2
 #define KIND step2_2
 #define OUT 2
 #define SIZE 5
 #include "backends/cpu/kernels/winograd_body.h"
+#define IN step2_4
 #define KIND step2_4
 #define OUT 4
 #define SIZE 9
 #include "backends/cpu/kernels/winograd_body.h"
+#define IN 8
 #define KIND phases
 #define OUT 5
+#define SIZE 8
+#include "backends/cpu/kernels/winograd_body.h"
+#define KIND wide
+#define OUT 4
 #define SIZE 8
 #include "backends/cpu/kernels/winograd_body.h"
 
@@ -145,16 +162,16 @@ static void weights(const WinogradWeights *t) {
             }
             ROLLED for (int i = 0; i < planes; i++) {
                 const double *p = points + i * taps;
-                vd sum = p[0] * k[0] + p[1] * k[1] + p[2] * k[2];
-                half[i][c] = taps == 3 ? sum : sum + p[3] * k[3];
+                half[i][c] = p[0] * k[0];
+                ROLLED for (int r = 1; r < taps; r++) half[i][c] += p[r] * k[r];
             }
         }
         float *to = t->to + j;
         ROLLED for (int i = 0; i < planes; i++) {
             ROLLED for (int l = 0; l < planes; l++) {
                 const double *p = points + l * taps;
-                vd sum = p[0] * half[i][0] + p[1] * half[i][1] + p[2] * half[i][2];
-                if (taps == 4) sum += p[3] * half[i][3];
+                vd sum = p[0] * half[i][0];
+                ROLLED for (int c = 1; c < taps; c++) sum += p[c] * half[i][c];
                 const vh x = __builtin_convertvector(sum, vh);
                 memcpy(to, &x, sizeof x);
                 to += t->step;
@@ -164,7 +181,7 @@ static void weights(const WinogradWeights *t) {
 }
 
 const WinogradTable ISA_NAME(winograd_table) = {
-    .in = {NULL, in_2, in_4, in_step2_2, in_step2_4, in_phases},
-    .out = {NULL, out_2, out_4, out_step2_2, out_step2_4, out_phases},
+    .in = {NULL, in_2, in_4, in_step2_2, in_step2_4, in_8, in_8},
+    .out = {NULL, out_2, out_4, out_step2_2, out_step2_4, out_wide, out_phases},
     .weights = weights,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd's transforms of a block of OUT x OUT pixels from SIZE x SIZE: first along rows, then along columns. Included once
-   for each KIND. */
+   for each KIND; IN names the first half where it is to be made. */
 
-INLINE void NAMED(in_vector, KIND)(const WinogradIn *t, int64_t c, int64_t n, const bool whole) {
+#ifdef IN
+INLINE void NAMED(in_vector, IN)(const WinogradIn *t, int64_t c, int64_t n, const bool whole) {
     vf half[SIZE][SIZE];
     ROLLED for (int i = 0; i < SIZE; i++) {
         vf d[SIZE];
@@ -10,21 +11,23 @@ INLINE void NAMED(in_vector, KIND)(const WinogradIn *t, int64_t c, int64_t n, co
             const float *x = t->px[i * SIZE + j] + c;
             d[j] = whole ? vf_load(x) : vf_load_n(x, n);
         }
-        NAMED(in_line, KIND)(d, half[i]);
+        NAMED(in_line, IN)(d, half[i]);
     }
     ROLLED for (int j = 0; j < SIZE; j++) {
         vf d[SIZE], v[SIZE];
         for (int i = 0; i < SIZE; i++) d[i] = half[i][j];
-        NAMED(in_line, KIND)(d, v);
+        NAMED(in_line, IN)(d, v);
         for (int i = 0; i < SIZE; i++) vf_store(t->v + (i * SIZE + j) * t->v_step + c, v[i]);
     }
 }
 
-static void NAMED(in, KIND)(const WinogradIn *t) {
+static void NAMED(in, IN)(const WinogradIn *t) {
     int64_t c = 0;
-    for (; c + VF <= t->channels; c += VF) NAMED(in_vector, KIND)(t, c, VF, true);
-    if (c < t->channels) NAMED(in_vector, KIND)(t, c, t->channels - c, false);
+    for (; c + VF <= t->channels; c += VF) NAMED(in_vector, IN)(t, c, VF, true);
+    if (c < t->channels) NAMED(in_vector, IN)(t, c, t->channels - c, false);
 }
+#undef IN
+#endif
 
 /* Adds to `odd` what is 0 times each sum: 0 as long as all are finite. */
 INLINE void NAMED(out_vector, KIND)(const WinogradOut *t, int64_t c, int64_t n, const bool whole, vf *odd) {
