@@ -70,6 +70,8 @@ static void transform_data(const Winograd *w, int64_t place, float *v) {
             *to++ = inside && (uint64_t)col < (uint64_t)g->in[1] ? from + col * x->stride[1] : w->zeros;
     }
     WinogradIn in = {.px = px, .channels = g->group * g->c, .v = v, .v_step = w->v_step};
+    in.few_rows = g->out[0] - at.row <= WINOGRAD_FEW;
+    in.few_cols = g->out[1] - at.col <= WINOGRAD_FEW;
     w->table->in[w->kind](&in);
 }
 
@@ -144,13 +146,15 @@ static void multiply(const Winograd *w, const float *v, int64_t first, int64_t n
     const WinogradSpec *s = w->spec;
     const int64_t width = panel->width, plane = w->run->g->c * width, *out = w->run->g->out;
     const int64_t rows = (out[0] - 1) % s->out + 1, cols = (out[1] - 1) % s->out + 1; /* of the last blocks */
+    const int *down = s->least[rows <= WINOGRAD_FEW && s->out > WINOGRAD_FEW];
+    const int *across = s->least[cols <= WINOGRAD_FEW && s->out > WINOGRAD_FEW];
     Span spans[2][2];
     find_spans(w, first, n, width, spans);
     for (int i = 0; i < s->size; i++)
         for (int j = 0; j < s->size; j++) {
             const int at = (i < s->planes ? i : s->planes - 1) * s->planes + (j < s->planes ? j : s->planes - 1);
             const int64_t point = i * s->size + j;
-            multiply_point(w, v + panel->c + point * w->v_step, &spans[s->least[i] <= rows][s->least[j] <= cols], width,
+            multiply_point(w, v + panel->c + point * w->v_step, &spans[down[i] <= rows][across[j] <= cols], width,
                            panel->weights + at * plane, m + point * w->m_step);
         }
 }
@@ -176,6 +180,8 @@ static bool transform_sums(const Winograd *w, int64_t place, const Panel *panel,
                        .y_row = g->out[1] * run->y_ld,
                        .finish = &finish,
                        .residual_row = g->out[1] * after->residual_ld};
+    out.few_rows = out.rows <= WINOGRAD_FEW;
+    out.few_cols = out.cols <= WINOGRAD_FEW;
     return w->table->out[w->kind](&out);
 }
 

@@ -57,13 +57,25 @@ static const double points_wide[] = {AT_5(0, -1.0),
                                      0,
                                      1};
 
+enum { NEVER = 99 };
 const WinogradSpec winograd_spec[N_WINOGRAD] = {
-    [WINOGRAD_2] = {2, 4, 4, 3, 1, {1, 1, 1, 2}, 90, 70, points_2, back_2},
-    [WINOGRAD_4] = {4, 6, 6, 3, 1, {1, 1, 1, 1, 1, 4}, 260, 240, points_4, back_4},
-    [WINOGRAD_STEP2_2] = {2, 5, 4, 3, 2, {1, 1, 2, 1, 2}, 110, 90, points_step2_2, back_step2_2},
-    [WINOGRAD_STEP2_4] = {4, 9, 6, 3, 2, {1, 1, 1, 1, 4, 1, 2, 3, 4}, 500, 360, points_step2_4, back_step2_4},
-    [WINOGRAD_WIDE] = {4, 8, 8, 5, 1, {1, 1, 1, 1, 1, 1, 1, 4}, 540, 400, points_wide, NULL},
-    [WINOGRAD_PHASES] = {5, 8, 8, 4, 1, {1, 1, 1, 1, 1, 1, 1, 5}, 540, 450, points_phases, NULL},
+    [WINOGRAD_2] = {2, 4, 4, 3, 1, {{1, 1, 1, 2}, {1, 1, 1, 2}}, 90, 70, points_2, back_2},
+    [WINOGRAD_4] = {4, 6, 6, 3, 1, {{1, 1, 1, 1, 1, 4}, {1, 1, 1, NEVER, NEVER, 2}}, 260, 240, points_4, back_4},
+    [WINOGRAD_STEP2_2] = {2, 5, 4, 3, 2, {{1, 1, 2, 1, 2}, {1, 1, 2, 1, 2}}, 110, 90, points_step2_2, back_step2_2},
+    [WINOGRAD_STEP2_4] = {4,
+                          9,
+                          6,
+                          3,
+                          2,
+                          {{1, 1, 1, 1, 4, 1, 2, 3, 4}, {1, 1, NEVER, NEVER, 2, 1, 2, NEVER, NEVER}},
+                          500,
+                          360,
+                          points_step2_4,
+                          back_step2_4},
+    [WINOGRAD_WIDE] =
+        {4, 8, 8, 5, 1, {{1, 1, 1, 1, 1, 1, 1, 4}, {1, 1, 1, 1, 1, 1, 1, 4}}, 540, 400, points_wide, NULL},
+    [WINOGRAD_PHASES] =
+        {5, 8, 8, 4, 1, {{1, 1, 1, 1, 1, 1, 1, 5}, {1, 1, 1, 1, 1, 1, 1, 5}}, 540, 450, points_phases, NULL},
 };
 
 int64_t winograd_channels(const ConvGeom *g, WinogradKind kind) { return kind == WINOGRAD_PHASES ? 4 * g->c : g->c; }
@@ -83,7 +95,7 @@ static double points_of(const ConvGeom *g, const WinogradSpec *s) {
     double points = (double)g->batch;
     for (int d = 0; d < 2; d++) {
         int64_t whole = g->out[d] / s->out, rest = g->out[d] % s->out, n = whole * s->size;
-        for (int i = 0; rest && i < s->size; i++) n += s->least[i] <= rest;
+        for (int i = 0; rest && i < s->size; i++) n += s->least[rest <= WINOGRAD_FEW][i] <= rest;
         points *= (double)n;
     }
     return points;

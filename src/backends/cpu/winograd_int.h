@@ -10,6 +10,7 @@
    WIDE      5        4       0, +-1/2, +-1, +-2, infinity
    PHASES    4        5       0, +-1/2, +-1, +-2, infinity
 
+   A block of 4 that has only 2 pixels at the result's end needs the points of the first kind alone, scaled.
    Points are near to 1, so that little is lost. PHASES is for windows of up to 8 in steps of 2 over few channels, which
    are windows of up to 4 in steps of 1 over four times as many: conv_phases.c. */
 #ifndef TENON_BACKENDS_CPU_WINOGRAD_INT_H
@@ -28,13 +29,15 @@ typedef enum WinogradKind {
     N_WINOGRAD
 } WinogradKind;
 
+enum { WINOGRAD_FEW = 2 /* pixels of a block at the end that is made from fewer points */ };
 enum { WINOGRAD_MOST_SIZE = 9, WINOGRAD_MOST_PLANES = 8, WINOGRAD_MOST_TAPS = 5 };
 
 /* Data of one block to its SIZE * SIZE values of each channel. */
 typedef struct WinogradIn {
     const float *const *px; /* SIZE * SIZE pixels */
     int64_t channels;
-    float *v; /* whole vectors are written */
+    bool few_rows, few_cols; /* the block has no more than WINOGRAD_FEW */
+    float *v;                /* whole vectors are written */
     int64_t v_step;
 } WinogradIn;
 
@@ -43,7 +46,8 @@ typedef struct WinogradOut {
     const float *m; /* whole vectors are read */
     int64_t m_step;
     int64_t channels;
-    int rows, cols; /* pixels that there are */
+    int rows, cols;          /* pixels that there are */
+    bool few_rows, few_cols; /* no more than WINOGRAD_FEW */
     float *y;
     int64_t y_ld, y_row; /* from pixel to pixel, from row to row */
     const ConvFinish *finish;
@@ -72,12 +76,13 @@ ISA_TABLE(WinogradTable, winograd_table);
 typedef struct WinogradSpec {
     int out,
         size; /* pixels of a block along a dimension, and of the data that it is made from, which are as many points */
-    int planes;                    /* of weights along a dimension: the last is that of all points from there on */
-    int taps, step;                /* of the window */
-    int least[WINOGRAD_MOST_SIZE]; /* points are wanted only where a block has so many pixels */
-    double in_ops, out_ops;        /* of the transforms of a block, in multiplications of a channel */
-    const double *points;          /* [planes][taps]: what weights become */
-    const double *back;            /* [taps][planes]: and what they were; NULL: that is not to be had */
+    int planes;     /* of weights along a dimension: the last is that of all points from there on */
+    int taps, step; /* of the window */
+    /* Points are wanted only where a block has so many pixels; [1]: in a block of no more than WINOGRAD_FEW. */
+    int least[2][WINOGRAD_MOST_SIZE];
+    double in_ops, out_ops; /* of the transforms of a block, in multiplications of a channel */
+    const double *points;   /* [planes][taps]: what weights become */
+    const double *back;     /* [taps][planes]: and what they were; NULL: that is not to be had */
 } WinogradSpec;
 extern const WinogradSpec winograd_spec[N_WINOGRAD];
 

@@ -48,6 +48,23 @@ INLINE void out_line_4(const vf *m, vf *y) {
     y[3] = s3 * (q + 8 * t) + m[5];
 }
 
+/* Of a block that has only two pixels: the points 0, s, -s and infinity, for the same weights. */
+INLINE void in_few_4(const vf *d, vf *v) {
+    const float s2 = S * S;
+    const vf a = -3 * s2 * d[2], b = -3 * s2 * S * d[1];
+    v[0] = -4 * s2 * (d[2] - s2 * d[0]);
+    v[1] = a + b;
+    v[2] = a - b;
+    v[3] = v[4] = (vf){0};
+    v[5] = d[3] - s2 * d[1];
+}
+
+INLINE void out_few_4(const vf *m, vf *y) {
+    y[0] = m[0] + (m[1] + m[2]);
+    y[1] = S * (m[1] - m[2]) + m[5];
+    y[2] = y[3] = (vf){0};
+}
+
 /* In steps of 2: the outer taps meet every other pixel, the inner one those between. */
 INLINE void in_line_step2_2(const vf *d, vf *v) {
     v[0] = d[0] - d[2];
@@ -81,6 +98,23 @@ INLINE void out_line_step2_4(const vf *m, vf *y) {
     y[1] = S * (q + 2 * m[3]) + m[6];
     y[2] = s2 * (p + 4 * m[3]) + m[7];
     y[3] = s3 * (q + 8 * m[3]) + m[4] + m[8];
+}
+
+/* The points are 0, s and infinity. */
+INLINE void in_few_step2_4(const vf *d, vf *v) {
+    const float s2 = S * S;
+    v[0] = 2 * s2 * (S * d[0] - d[2]);
+    v[1] = -2 * s2 * d[2];
+    v[4] = d[4] - S * d[2];
+    v[5] = d[1];
+    v[6] = d[3];
+    v[2] = v[3] = v[7] = v[8] = (vf){0};
+}
+
+INLINE void out_few_step2_4(const vf *m, vf *y) {
+    y[0] = m[0] + m[1] + m[5];
+    y[1] = S * m[1] + m[4] + m[6];
+    y[2] = y[3] = (vf){0};
 }
 
 /* The points are 0, 1/2, -1/2, 1, -1, 2, -2. A block's data is as large for windows of 4 as for those of 5. */
@@ -122,6 +156,7 @@ INLINE void out_line_wide(const vf *m, vf *y) {
 #include "backends/cpu/kernels/winograd_body.h"
 #define IN 4
 #define KIND 4
+#define HAS_FEW
 #define OUT 4
 #define SIZE 6
 #include "backends/cpu/kernels/winograd_body.h"
@@ -132,6 +167,7 @@ INLINE void out_line_wide(const vf *m, vf *y) {
 #include "backends/cpu/kernels/winograd_body.h"
 #define IN step2_4
 #define KIND step2_4
+#define HAS_FEW
 #define OUT 4
 #define SIZE 9
 #include "backends/cpu/kernels/winograd_body.h"

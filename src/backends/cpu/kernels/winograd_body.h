@@ -11,12 +11,20 @@ INLINE void NAMED(in_vector, IN)(const WinogradIn *t, int64_t c, int64_t n, cons
             const float *x = t->px[i * SIZE + j] + c;
             d[j] = whole ? vf_load(x) : vf_load_n(x, n);
         }
-        NAMED(in_line, IN)(d, half[i]);
+#ifdef HAS_FEW
+        if (t->few_cols) NAMED(in_few, IN)(d, half[i]);
+        else
+#endif
+            NAMED(in_line, IN)(d, half[i]);
     }
     ROLLED for (int j = 0; j < SIZE; j++) {
         vf d[SIZE], v[SIZE];
         for (int i = 0; i < SIZE; i++) d[i] = half[i][j];
-        NAMED(in_line, IN)(d, v);
+#ifdef HAS_FEW
+        if (t->few_rows) NAMED(in_few, IN)(d, v);
+        else
+#endif
+            NAMED(in_line, IN)(d, v);
         for (int i = 0; i < SIZE; i++) vf_store(t->v + (i * SIZE + j) * t->v_step + c, v[i]);
     }
 }
@@ -35,14 +43,22 @@ INLINE void NAMED(out_vector, KIND)(const WinogradOut *t, int64_t c, int64_t n, 
     ROLLED for (int j = 0; j < SIZE; j++) {
         vf m[SIZE], y[OUT];
         for (int i = 0; i < SIZE; i++) m[i] = vf_load(t->m + (i * SIZE + j) * t->m_step + c);
-        NAMED(out_line, KIND)(m, y);
+#ifdef HAS_FEW
+        if (t->few_rows) NAMED(out_few, KIND)(m, y);
+        else
+#endif
+            NAMED(out_line, KIND)(m, y);
         for (int i = 0; i < OUT; i++) half[i][j] = y[i];
     }
     const ConvFinish *f = t->finish;
     const vf lo = vf_set(f->lo), hi = vf_set(f->hi), bias = f->bias ? vf_load(f->bias + c) : (vf){0};
     ROLLED for (int i = 0; i < t->rows; i++) {
         vf y[OUT];
-        NAMED(out_line, KIND)(half[i], y);
+#ifdef HAS_FEW
+        if (t->few_cols) NAMED(out_few, KIND)(half[i], y);
+        else
+#endif
+            NAMED(out_line, KIND)(half[i], y);
         for (int j = 0; j < OUT; j++) {
             if (j >= t->cols) break;
             *odd += y[j] * 0;
@@ -67,6 +83,7 @@ static bool NAMED(out, KIND)(const WinogradOut *t) {
     return vf_sum(odd) == 0;
 }
 
+#undef HAS_FEW
 #undef KIND
 #undef OUT
 #undef SIZE
