@@ -13,6 +13,15 @@
 #define ROLLED _Pragma("GCC unroll 1")
 #endif
 
+/* Where masks take no time, whole vectors need no code of their own. */
+#if defined(__AVX512F__)
+enum { MASKS = 1 };
+#else
+enum { MASKS = 0 };
+#endif
+
+INLINE int64_t rest_of(int64_t channels) { return channels < VF ? channels : VF; }
+
 INLINE void in_line_2(const vf *d, vf *v) {
     v[0] = d[2] - d[0];
     v[1] = d[2] + d[1];

@@ -31,8 +31,8 @@ INLINE void NAMED(in_vector, IN)(const WinogradIn *t, int64_t c, int64_t n, cons
 
 static void NAMED(in, IN)(const WinogradIn *t) {
     int64_t c = 0;
-    for (; c + VF <= t->channels; c += VF) NAMED(in_vector, IN)(t, c, VF, true);
-    if (c < t->channels) NAMED(in_vector, IN)(t, c, t->channels - c, false);
+    for (; !MASKS && c + VF <= t->channels; c += VF) NAMED(in_vector, IN)(t, c, VF, true);
+    for (; c < t->channels; c += VF) NAMED(in_vector, IN)(t, c, rest_of(t->channels - c), false);
 }
 #undef IN
 #endif
@@ -78,8 +78,8 @@ INLINE void NAMED(out_vector, KIND)(const WinogradOut *t, int64_t c, int64_t n, 
 static bool NAMED(out, KIND)(const WinogradOut *t) {
     vf odd = {0};
     int64_t c = 0;
-    for (; c + VF <= t->channels; c += VF) NAMED(out_vector, KIND)(t, c, VF, true, &odd);
-    if (c < t->channels) NAMED(out_vector, KIND)(t, c, t->channels - c, false, &odd);
+    for (; !MASKS && c + VF <= t->channels; c += VF) NAMED(out_vector, KIND)(t, c, VF, true, &odd);
+    for (; c < t->channels; c += VF) NAMED(out_vector, KIND)(t, c, rest_of(t->channels - c), false, &odd);
     return vf_sum(odd) == 0;
 }
 
