@@ -14,7 +14,7 @@ enum {
     THIN = 16,      /* input channels, with which the sums are more than the data and are to stay in the first cache */
     APART = 16,     /* floats between points and blocks, so that they do not fall on the same lines of the cache */
     ASKS = 16,      /* floats of each row of weights that a tile asks for ahead */
-    LEAST_ROWS = 4, /* of a tile that is shorter than it could be so that more is asked for */
+    LEAST_ROWS = 6, /* of a tile that is shorter than it could be so that more is asked for */
     MOST_SLOTS = 64 /* threads that work at the same time */
 };
 
@@ -280,7 +280,7 @@ static tn_status make_room(KernelCtx *ctx, Winograd *w, int64_t slots) {
     const int64_t c = g->group * g->c;
     w->v_ld = (c + 15) / 16 * 16 + (c > THIN ? APART : 0);
     w->v_step = w->most * w->v_ld + APART;
-    w->m_step = w->most * (w->panels.n > 1 ? w->panels.full : w->panels.last) + APART;
+    w->m_step = w->most * panel_width(&w->panels, 0) + APART;
     int64_t v = points_of(w) * w->v_step;
     w->slot = points_of(w) * w->m_step + (w->split ? 0 : v);
     int64_t all = slots * w->slot + (w->split ? v : 0);
@@ -294,8 +294,8 @@ static tn_status make_room(KernelCtx *ctx, Winograd *w, int64_t slots) {
 
 static void find_groups(Winograd *w, int64_t threads) {
     bool far = w->tiles->vector >= 16 && w->panels.floats * (int64_t)sizeof(float) > cpu_caches()->l2;
-    bool thin = w->run->g->group * w->run->g->c <= THIN;
-    int64_t usual = thin ? w->tiles->rows[w->panels.full / w->tiles->unit] : far ? FAR_GROUP : GROUP;
+    bool thin = w->run->g->group * w->run->g->c <= THIN && w->run->g->m > THIN;
+    int64_t usual = thin ? w->tiles->rows[panel_width(&w->panels, 0) / w->tiles->unit] : far ? FAR_GROUP : GROUP;
     int64_t together = w->run->together ? w->run->together : usual;
     w->groups = (w->blocks + together - 1) / together;
     w->split = threads > 1 && w->groups < threads && w->n_panels >= threads && w->blocks < 20 * threads;

@@ -68,8 +68,8 @@ const WinogradSpec winograd_spec[N_WINOGRAD] = {
                           3,
                           2,
                           {{1, 1, 1, 1, 4, 1, 2, 3, 4}, {1, 1, NEVER, NEVER, 2, 1, 2, NEVER, NEVER}},
-                          500,
-                          360,
+                          650,
+                          450,
                           points_step2_4,
                           back_step2_4},
     [WINOGRAD_WIDE] =
@@ -107,12 +107,14 @@ static double weight_cost(void) { return 1.25 * (double)ISA_PICK(conv_table)->ve
 /* Panels end with whole vectors; those of others with whole units. */
 static double whole(int64_t m, int64_t unit) { return (double)((m + unit - 1) / unit * unit); }
 
+enum { TILE = 3 /* input channels that take as long as what a tile does besides */ };
+
 /* Of one group. */
 static double cost_of(const ConvGeom *g, WinogradKind kind) {
     const WinogradSpec *s = &winograd_spec[kind];
     double c = (double)winograd_channels(g, kind), m = (double)g->m;
     double products = fmax(points_of(g, s), s->planes * s->planes * weight_cost());
-    return products * c * whole(g->m, ISA_PICK(conv_table)->vector) +
+    return products * (c + TILE) * whole(g->m, ISA_PICK(conv_table)->vector) +
            blocks_of(g, s) * (s->in_ops * c + s->out_ops * m);
 }
 

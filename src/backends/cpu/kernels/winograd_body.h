@@ -2,10 +2,17 @@
 /* Winograd's transforms of a block of OUT x OUT pixels from SIZE x SIZE: first along rows, then along columns. Included once
    for each KIND; IN names the first half where it is to be made. */
 
+/* Four lines stay in registers. */
+#if SIZE > 4
+#define LINES ROLLED
+#else
+#define LINES
+#endif
+
 #ifdef IN
 INLINE void NAMED(in_vector, IN)(const WinogradIn *t, int64_t c, int64_t n, const bool whole) {
     vf half[SIZE][SIZE];
-    ROLLED for (int i = 0; i < SIZE; i++) {
+    LINES for (int i = 0; i < SIZE; i++) {
         vf d[SIZE];
         for (int j = 0; j < SIZE; j++) {
             const float *x = t->px[i * SIZE + j] + c;
@@ -17,7 +24,7 @@ INLINE void NAMED(in_vector, IN)(const WinogradIn *t, int64_t c, int64_t n, cons
 #endif
             NAMED(in_line, IN)(d, half[i]);
     }
-    ROLLED for (int j = 0; j < SIZE; j++) {
+    LINES for (int j = 0; j < SIZE; j++) {
         vf d[SIZE], v[SIZE];
         for (int i = 0; i < SIZE; i++) d[i] = half[i][j];
 #ifdef HAS_FEW
@@ -40,7 +47,7 @@ static void NAMED(in, IN)(const WinogradIn *t) {
 /* Adds to `odd` what is 0 times each sum: 0 as long as all are finite. */
 INLINE void NAMED(out_vector, KIND)(const WinogradOut *t, int64_t c, int64_t n, const bool whole, vf *odd) {
     vf half[OUT][SIZE];
-    ROLLED for (int j = 0; j < SIZE; j++) {
+    LINES for (int j = 0; j < SIZE; j++) {
         vf m[SIZE], y[OUT];
         for (int i = 0; i < SIZE; i++) m[i] = vf_load(t->m + (i * SIZE + j) * t->m_step + c);
 #ifdef HAS_FEW
@@ -52,7 +59,7 @@ INLINE void NAMED(out_vector, KIND)(const WinogradOut *t, int64_t c, int64_t n, 
     }
     const ConvFinish *f = t->finish;
     const vf lo = vf_set(f->lo), hi = vf_set(f->hi), bias = f->bias ? vf_load(f->bias + c) : (vf){0};
-    ROLLED for (int i = 0; i < t->rows; i++) {
+    LINES for (int i = 0; i < t->rows; i++) {
         vf y[OUT];
 #ifdef HAS_FEW
         if (t->few_cols) NAMED(out_few, KIND)(half[i], y);
@@ -84,6 +91,7 @@ static bool NAMED(out, KIND)(const WinogradOut *t) {
 }
 
 #undef HAS_FEW
+#undef LINES
 #undef KIND
 #undef OUT
 #undef SIZE
