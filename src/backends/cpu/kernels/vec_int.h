@@ -5,7 +5,7 @@
 
 #include "backends/cpu/isa_int.h"
 
-#if defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -87,6 +87,8 @@ INLINE vf vf_max(vf a, vf b) {
     return (vf)_mm512_max_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
 #else
     return vf_select(a > b, a, b);
 #endif
@@ -96,6 +98,8 @@ INLINE vf vf_min(vf a, vf b) {
     return (vf)_mm512_min_ps((__m512)a, (__m512)b);
 #elif defined(__AVX2__)
     return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
 #else
     return vf_select(a < b, a, b);
 #endif
