@@ -22,6 +22,17 @@
 #define REGISTERS 16
 #endif
 
+/* The first n of VF, which are mostly all. */
+INLINE void store_last(float *y, vf v, int64_t n) {
+#if !defined(__AVX512F__)
+    if (n == VF) {
+        vf_store(y, v);
+        return;
+    }
+#endif
+    vf_store_n(y, v, n);
+}
+
 #if defined(__AVX512F__)
 /* Half a vector takes half the time where a processor makes a whole one in two halves. */
 enum { UNIT = VF / 2 };

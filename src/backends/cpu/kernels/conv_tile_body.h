@@ -10,10 +10,12 @@ static void NAME(const ConvTile *t) {
     const char *ahead = t->ahead;
     for (int64_t tile = 0; tile < t->tiles; tile++) {
         const int64_t at = tile * t->px_step, ahead_step = ahead < t->ahead_end ? 64 : 0;
-        float *to = t->y + tile * ROWS * t->y_ld;
-        vf c[ROWS][ALL];
+        const int64_t y_ld = t->y_ld;
+        float *to = t->y + tile * ROWS * y_ld;
+        vf c[ROWS][ALL], start[ALL];
+        UNROLL for (int j = 0; j < ALL; j++) start[j] = t->start ? vf_load(t->start + j * VF) : (vf){0};
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = (vf){0};
+            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = start[j];
             if (!t->resume) continue;
             const float *y = to + i * t->y_ld;
             UNROLL for (int j = 0; j < ALL - 1; j++) c[i][j] = vf_load(y + j * VF);
@@ -51,12 +53,6 @@ static void NAME(const ConvTile *t) {
         UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i]);
 #endif
         const ConvFinish *f = t->finish;
-        if (f && f->bias) {
-            UNROLL for (int j = 0; j < ALL; j++) {
-                const vf bias = vf_load(f->bias + j * VF);
-                UNROLL for (int i = 0; i < ROWS; i++) c[i][j] += bias;
-            }
-        }
         if (f && f->residual) {
             UNROLL for (int i = 0; i < ROWS; i++) {
                 const float *residual = f->residual + (tile * ROWS + i) * f->residual_ld;
@@ -64,23 +60,12 @@ static void NAME(const ConvTile *t) {
                 c[i][ALL - 1] += vf_load_n(residual + (ALL - 1) * VF, last);
             }
         }
-        if (f && f->lo > -INFINITY) { /* here and below a NaN stays one */
-            const vf lo = vf_set(f->lo);
-            UNROLL for (int i = 0; i < ROWS; i++) {
-                UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_max(lo, c[i][j]);
-            }
-        }
-        if (f && f->hi < INFINITY) {
-            const vf hi = vf_set(f->hi);
-            UNROLL for (int i = 0; i < ROWS; i++) {
-                UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, c[i][j]);
-            }
-        }
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            float *y = to + i * t->y_ld;
+        const vf lo = vf_set(f ? f->lo : -INFINITY), hi = vf_set(f ? f->hi : INFINITY);
+        UNROLL for (int i = 0; i < ROWS; i++) { /* a row is stored while others are still clipped. A NaN stays one */
+            float *y = to + i * y_ld;
+            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j]));
             UNROLL for (int j = 0; j < ALL - 1; j++) vf_store(y + j * VF, c[i][j]);
-            if (last == VF) vf_store(y + (ALL - 1) * VF, c[i][ALL - 1]);
-            else vf_store_n(y + (ALL - 1) * VF, c[i][ALL - 1], last);
+            store_last(y + (ALL - 1) * VF, c[i][ALL - 1], last);
         }
     }
 }
