@@ -43,6 +43,7 @@ static const OpSchema test_ops[] = {
     {.domain = "tn", .name = "Any", .flags = OP_ALL_ATTRS, .inputs = ANY_NUMBER, .outputs = ANY_NUMBER},
     {.domain = "tn",
      .name = "Const",
+     .kind = OP_HOST,
      .outputs = OPERANDS(X(0, 0)),
      .attrs = ATTRIBUTES({.name = "data", .kind = ATTR_TENSOR, .flags = ATTR_REQUIRED})},
 };
@@ -63,8 +64,6 @@ const OpSchema *op_find(Str domain, Str name) {
     }
     return NULL;
 }
-
-const OpSchema *op_named(Str name) { return op_find(STR(""), name); }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------- */
 
