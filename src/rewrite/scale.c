@@ -9,7 +9,8 @@ typedef struct Scaled {
     const Allocator *allocator;
     Tensor x, factors;
     int64_t rows, cols;
-    int64_t row_step, col_step; /* of the factors */
+    int64_t period, inner; /* row r goes by factor r / period * inner + r % inner */
+    int64_t col_step;      /* of the factors */
 } Scaled;
 
 typedef struct Making {
@@ -23,7 +24,8 @@ static void make_rows(void *arg, int64_t begin, int64_t end) {
     const char *x = tensor_bytes(&s->x);
     for (int64_t i = begin; i < end; i++)
         scale_f32(m->y + i * s->cols, x + i * s->cols * (int64_t)sizeof(float),
-                  (const double *)tensor_bytes(&s->factors) + i * s->row_step, s->col_step, s->cols);
+                  (const double *)tensor_bytes(&s->factors) + i / s->period * s->inner + i % s->inner, s->col_step,
+                  s->cols);
 }
 
 static void make(void *user, void *data, Pool *pool) {
@@ -40,18 +42,27 @@ static void drop(void *user) {
     mem_free(s->allocator, s, sizeof *s);
 }
 
-/* One factor, or one for each row or column. */
+/* One factor, one for each column, or one for each row, also of several axes with one between that all share: the channels of
+   each group. */
 static bool find_steps(const Tensor *factors, const Tensor *y, Scaled *s) {
-    int along = -1, n = 0;
+    int shift = y->rank - factors->rank, last = -1, n = 0;
+    int64_t shared = 1;
     for (int d = 0; d < factors->rank; d++)
-        if (factors->dims[d] != 1) along = d + y->rank - factors->rank, n++;
-    bool rows = n == 0 || along == 0;
-    int64_t count = tensor_count(y);
-    if (n > 1 || factors->rank > y->rank || (!rows && along != y->rank - 1)) return false;
-    s->rows = rows ? y->dims[0] : count / y->dims[y->rank - 1];
-    s->cols = count / s->rows;
-    s->row_step = n == 1 && rows;
-    s->col_step = n == 1 && !rows;
+        if (factors->dims[d] != 1) last = d + shift, n++;
+    if (shift < 0 || y->rank == 0) return false;
+    bool columns = n == 1 && last == y->rank - 1 && last > 0;
+    if (!columns && last == y->rank - 1 && last > 0) return false;
+    s->rows = s->inner = 1;
+    for (int d = 0; d <= (columns ? y->rank - 2 : max_i64(last, 0)); d++) {
+        bool alike = d < shift || factors->dims[d - shift] == 1;
+        s->rows *= y->dims[d];
+        if (alike && s->inner > 1 && y->dims[d] > 1) return false;
+        if (alike) shared *= y->dims[d];
+        else if (shared > 1) s->inner *= y->dims[d];
+    }
+    s->cols = tensor_count(y) / s->rows;
+    s->period = shared * s->inner;
+    s->col_step = columns;
     return true;
 }
 

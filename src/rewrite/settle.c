@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constant parts of a right side are computed when the rule is applied: in float64, and rounded once where the rest of the
    graph reads them, so that folding a few constants into weights costs them no more than that. What is large and only
-   scaled or shifted is computed a few rows at a time, so that weights are not copied twice in another type. */
+   scaled or shifted is computed a few rows at a time, so that weights are not copied twice in another type. Reshapes of
+   constants, and of what is computed so, are other readings of the same elements. */
 #include "eval/eval.h"
 #include "rewrite/rewrite_int.h"
 
@@ -17,6 +18,8 @@ typedef struct Settling {
     Tensor wide[RULE_NODES * 4]; /* by new node: its result in float64 */
     bool have[RULE_NODES * 4];
     bool by_rows[RULE_NODES * 4]; /* likewise, but computed when it is rounded */
+    Tensor view[RULE_NODES * 4];  /* of a reshaped constant: that constant in its own type, not counted */
+    bool is_view[RULE_NODES * 4];
 } Settling;
 
 static bool is_wide_enough(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
@@ -26,6 +29,14 @@ static int index_of(const Settling *s, const Node *node) {
         if (s->built->nodes[i] == node) return (int)i;
     return -1;
 }
+
+/* The constant that a value is, or is another reading of; NULL: it is none. */
+static const Tensor *given(const Settling *s, const Value *v) {
+    int i = v && v->def ? index_of(s, v->def) : -1;
+    return i >= 0 && s->is_view[i] ? &s->view[i] : value_payload(v);
+}
+
+static bool is_reshape(const Node *node) { return node_is_onnx(node, "Reshape") && node->n_operands > 0; }
 
 /* One result, of a known size, in a type that float64 holds. */
 static bool may_settle(const Node *node) {
@@ -47,7 +58,7 @@ static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
 
 /* *ok false: some operand is not there in a form that can be read. `fresh` is what has to be released. */
 static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, Tensor *fresh, bool *ok) {
-    const Tensor *t = value_payload(v);
+    const Tensor *t = given(s, v);
     int i = v && v->def ? index_of(s, v->def) : -1;
     *out = NULL;
     if (!v) return TN_OK;
@@ -69,25 +80,28 @@ static tn_status read_operand(Settling *s, const Value *v, const Tensor **out, T
     return status;
 }
 
-/* Whether no other constant node reads the result. */
-static bool is_last(const Node *node) {
-    for (const Use *u = node->results[0]->uses; u; u = u->next)
-        if (node_is_constant(u->user)) return false;
+/* Whether no other constant node reads the result, unless to reshape it for those that are none. */
+static bool is_last(const Settling *s, const Node *node) {
+    for (const Use *u = node->results[0]->uses; u; u = u->next) {
+        const Node *user = u->user;
+        bool reshapes = index_of(s, user) >= 0 && is_reshape(user) && u == &user->operands[0] && may_settle(user);
+        if (node_is_constant(user) && !(reshapes && is_last(s, user))) return false;
+    }
     return true;
 }
 
 /* Element-wise, of many rows, with a result of its operands' type, all of which can be read. */
 static bool may_go_by_rows(const Settling *s, const Node *node) {
-    char group = node->op->outputs[0].group;
+    char group = op_outputs(node->op)[0].group;
     const Shape *y = &node->results[0]->type->shape;
     int64_t count = 1;
     for (int k = 0; k < y->rank; k++) count *= y->dims[k];
-    if (!(node->op->flags & OP_ELEMENTWISE) || !group || group != node->op->inputs[0].group || y->rank == 0 ||
-        y->dims[0] < 2 || count < FEW || !is_last(node))
+    if (!(node->op->flags & OP_ELEMENTWISE) || !group || group != op_inputs(node->op)[0].group || y->rank == 0 ||
+        y->dims[0] < 1 || count < FEW || !is_last(s, node))
         return false;
     for (uint32_t k = 0; k < node->n_operands; k++) {
         const Value *v = node->operands[k].value;
-        const Tensor *t = value_payload(v);
+        const Tensor *t = given(s, v);
         int i = v && v->def ? index_of(s, v->def) : -1;
         if (!v) continue;
         if (t ? t->kind != TYPE_TENSOR || !t->data || !is_wide_enough(t->dtype) : i < 0 || !s->have[i]) return false;
@@ -112,7 +126,7 @@ static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t 
     int64_t row = tensor_count(y) / y->dims[0];
     for (uint32_t k = 0; k < node->n_operands && status == TN_OK; k++) {
         const Value *v = node->operands[k].value;
-        const Tensor *t = value_payload(v);
+        const Tensor *t = given(s, v);
         if (!v) continue;
         rows[k] = rows_of(t ? t : &s->wide[index_of(s, v->def)], y, from, n);
         in[k] = &rows[k];
@@ -128,24 +142,24 @@ static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t 
 }
 
 /* Of the model's file, which whoever packs the result will not read again. */
-static void forget_operands(const Node *node) {
+static void forget_operands(const Settling *s, const Node *node) {
     for (uint32_t k = 0; k < node->n_operands; k++) {
-        const Tensor *t = value_payload(node->operands[k].value);
+        const Tensor *t = given(s, node->operands[k].value);
         if (t && tensor_is_dense(t)) file_forget(tensor_bytes(t), (size_t)(tensor_count(t) * dtype_size(t->dtype)));
     }
 }
 
 static tn_status hold_operands(const Settling *s, const Node *node) {
     for (uint32_t k = 0; k < node->n_operands; k++) {
-        const Tensor *t = value_payload(node->operands[k].value);
+        const Tensor *t = given(s, node->operands[k].value);
         if (t) TRY(bytes_hold(t->data, s->ctx->pool));
     }
     return TN_OK;
 }
 
-static void let_operands_go(const Node *node) {
+static void let_operands_go(const Settling *s, const Node *node) {
     for (uint32_t k = 0; k < node->n_operands; k++) {
-        const Tensor *t = value_payload(node->operands[k].value);
+        const Tensor *t = given(s, node->operands[k].value);
         if (t) bytes_let_go(t->data);
     }
 }
@@ -156,8 +170,8 @@ static tn_status compute_by_rows(Settling *s, const Node *node, Tensor *y) {
     TRY(hold_operands(s, node));
     for (int64_t from = 0; from < y->dims[0] && status == TN_OK; from += step)
         status = compute_rows(s, node, y, from, min_i64(step, y->dims[0] - from));
-    let_operands_go(node);
-    forget_operands(node);
+    let_operands_go(s, node);
+    forget_operands(s, node);
     return status;
 }
 
@@ -186,7 +200,7 @@ static tn_status put_off(Settling *s, const Node *node, Tensor *y, bool *ok) {
     if (node->op->domain || strcmp(node->op->name, "Mul") != 0) return TN_OK;
     for (uint32_t k = 0; k < 2 && !*ok; k++) {
         const Value *factor = node->operands[1 - k].value;
-        const Tensor *x = value_payload(node->operands[k].value);
+        const Tensor *x = given(s, node->operands[k].value);
         int i = factor->def ? index_of(s, factor->def) : -1;
         if (x && i >= 0 && s->have[i]) TRY(scaled_constant(s->ctx, x, &s->wide[i], y, ok));
     }
@@ -204,21 +218,45 @@ static bool is_read_beyond(const Settling *s, const Node *node) {
     return false;
 }
 
+/* What is computed by rows, into `payload`, which may have other sizes of as many elements. */
+static tn_status fill_by_rows(Settling *s, const Node *node, Tensor *payload) {
+    Tensor y;
+    bool put;
+    while (is_reshape(node)) node = node->operands[0].value->def;
+    const Shape *shape = &node->results[0]->type->shape;
+    tensor_set_dense(&y, payload->dtype, shape->rank, shape->dims);
+    TRY(put_off(s, node, &y, &put));
+    if (!put) TRY(tensor_new(s->ctx, y.dtype, shape->rank, shape->dims, &y));
+    payload->data = y.data;
+    payload->buffer = y.buffer;
+    return put ? TN_OK : compute_by_rows(s, node, &y);
+}
+
+static tn_status fill(Settling *s, size_t i, Tensor *payload) {
+    const Node *node = s->built->nodes[i];
+    const Tensor *wide = &s->wide[i];
+    if (s->is_view[i]) {
+        *payload = s->view[i];
+        buffer_ref(payload->buffer);
+        return TN_OK;
+    }
+    if (s->by_rows[i]) return fill_by_rows(s, node, payload);
+    const Shape *shape = &node->results[0]->type->shape;
+    TRY(tensor_new(s->ctx, payload->dtype, shape->rank, shape->dims, payload));
+    store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
+    return TN_OK;
+}
+
 /* The node becomes a constant of the type that it had. */
 static tn_status narrow(Settling *s, size_t i) {
     Node *node = s->built->nodes[i], *constant;
     Value *old = node->results[0];
     Model *model = node->graph->model;
-    const Tensor *wide = &s->wide[i];
     Tensor *payload;
     const Shape *shape = &old->type->shape;
-    bool put = false;
     TRY(model_tensor(model, &payload));
     tensor_set_dense(payload, old->type->dtype, shape->rank, shape->dims);
-    if (s->by_rows[i]) TRY(put_off(s, node, payload, &put));
-    if (!put) TRY(tensor_new(s->ctx, old->type->dtype, shape->rank, shape->dims, payload));
-    if (s->by_rows[i] && !put) TRY(compute_by_rows(s, node, payload));
-    else if (!put) store_f64(payload->dtype, payload->data, 0, 1, wide->data, tensor_count(wide));
+    TRY(fill(s, i, payload));
     TRY(const_new(node->graph, payload, STR(""), &constant));
     constant->loc = node->loc;
     node_insert_before(constant, node);
@@ -238,15 +276,37 @@ static void drop(Settling *s, size_t i) {
     memmove(&s->wide[i], &s->wide[i + 1], behind * sizeof *s->wide);
     memmove(&s->have[i], &s->have[i + 1], behind * sizeof *s->have);
     memmove(&s->by_rows[i], &s->by_rows[i + 1], behind * sizeof *s->by_rows);
+    memmove(&s->view[i], &s->view[i + 1], behind * sizeof *s->view);
+    memmove(&s->is_view[i], &s->is_view[i + 1], behind * sizeof *s->is_view);
     s->wide[s->built->n] = (Tensor){0};
-    s->have[s->built->n] = s->by_rows[s->built->n] = false;
+    s->have[s->built->n] = s->by_rows[s->built->n] = s->is_view[s->built->n] = false;
+}
+
+/* A constant of the model, or what is computed by rows, read in other sizes. */
+static void see_through(Settling *s, size_t i) {
+    const Node *node = s->built->nodes[i];
+    const Value *x = node->operands[0].value;
+    const Tensor *t = given(s, x);
+    const Shape *shape = &node->results[0]->type->shape;
+    int from = x && x->def ? index_of(s, x->def) : -1;
+    s->by_rows[i] = from >= 0 && s->by_rows[from];
+    s->is_view[i] = t && t->kind == TYPE_TENSOR && t->buffer && t->dtype == node->results[0]->type->dtype &&
+                    tensor_is_dense(t) && dtype_size(t->dtype) > 0;
+    s->have[i] = s->by_rows[i] || s->is_view[i];
+    if (!s->is_view[i]) return;
+    s->view[i] = *t;
+    tensor_set_dense(&s->view[i], t->dtype, shape->rank, shape->dims);
+    s->view[i].data = tensor_bytes(t);
+    s->view[i].buffer = t->buffer;
 }
 
 static tn_status settle(Settling *s) {
     for (size_t i = 0; i < s->built->n; i++) {
-        if (!may_settle(s->built->nodes[i])) continue;
-        s->have[i] = s->by_rows[i] = may_go_by_rows(s, s->built->nodes[i]);
-        if (!s->by_rows[i]) TRY(compute(s, i));
+        const Node *node = s->built->nodes[i];
+        if (!may_settle(node)) continue;
+        if (is_reshape(node)) see_through(s, i);
+        if (!s->have[i]) s->have[i] = s->by_rows[i] = may_go_by_rows(s, node);
+        if (!s->have[i]) TRY(compute(s, i));
     }
     /* From the last to the first, so that what is read no more goes with its reader. */
     for (size_t i = s->built->n; i-- > 0;) {
