@@ -19,6 +19,13 @@ enum {
     STEP = 256 << 10
 };
 
+/* A sanitizer cannot watch blocks in memory that it did not hand out. */
+#ifdef HAS_ASAN
+enum { WATCHED = 1 };
+#else
+enum { WATCHED = 0 };
+#endif
+
 typedef struct Chunk {
     char *base;     /* a multiple of HUGE_PAGE */
     size_t used;    /* handed out; never twice */
@@ -97,9 +104,7 @@ static void give(Chunk *c, char *ptr, size_t size) {
 
 static void *store_alloc(void *user, size_t size, size_t align) {
     (void)user;
-#ifdef HAS_ASAN
-    return allocator_default.alloc(NULL, size, align);
-#else
+    if (WATCHED) return allocator_default.alloc(NULL, size, align);
     if (size > MOST_BLOCK) {
         void *ptr = allocator_default.alloc(NULL, size, align);
         if (ptr) mem_touch(ptr, size);
@@ -109,7 +114,6 @@ static void *store_alloc(void *user, size_t size, size_t align) {
     void *ptr = take(size, align);
     pthread_mutex_unlock(&lock);
     return ptr;
-#endif
 }
 
 static void store_free(void *user, void *ptr, size_t size) {

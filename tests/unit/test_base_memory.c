@@ -32,6 +32,32 @@ static void test_default_allocator(void **state) {
     mem_free(NULL, p, 8);
 }
 
+/* Blocks side by side: zero at first, each its own, whatever is given back and trimmed between. */
+static void test_store(void **state) {
+    enum { BLOCKS = 40 };
+    uint8_t *block[BLOCKS] = {NULL};
+    size_t size[BLOCKS] = {0}, seed = 1;
+    (void)state;
+    for (int turn = 0; turn < 1500; turn++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t k = (seed >> 33) % BLOCKS, shift = (seed >> 40) % 23;
+        for (size_t i = 0; block[k] && i < size[k]; i += i < 200 ? 1 : 997)
+            assert_int_equal(block[k][i], (uint8_t)(k + 1));
+        mem_free(&allocator_store, block[k], size[k]);
+        block[k] = NULL;
+        if (turn % 7 == 0) store_trim();
+        if (turn % 3 == 0) continue;
+        size[k] = ((size_t)1 << shift) + (seed >> 50) % 100;
+        block[k] = mem_alloc(&allocator_store, size[k], 64);
+        assert_non_null(block[k]);
+        assert_int_equal((uintptr_t)block[k] % 64, 0);
+        assert_true(is_zero(block[k], size[k]));
+        memset(block[k], (int)k + 1, size[k]);
+    }
+    for (int k = 0; k < BLOCKS; k++) mem_free(&allocator_store, block[k], size[k]);
+    store_trim();
+}
+
 /* Memory nobody touched costs no pages: more of it than is used can be had. */
 static void test_untouched_memory(void **state) {
     (void)state;
@@ -314,6 +340,7 @@ static void test_shelf_out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default_allocator),
+        cmocka_unit_test(test_store),
         cmocka_unit_test(test_untouched_memory),
         cmocka_unit_test(test_impossible_sizes),
         cmocka_unit_test(test_memory_is_zeroed_for_any_allocator),
