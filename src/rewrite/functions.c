@@ -667,6 +667,7 @@ const Function *function_find(Str name, size_t *n_args, bool *takes_values) {
 }
 
 bool function_is_const(const Function *f) { return f->call == fn_const; }
+bool function_is_rank(const Function *f) { return f->call == fn_rank; }
 bool function_is_splat(const Function *f) { return f->call == fn_splat; }
 
 void function_names(const char **names, size_t *n) {

@@ -7,21 +7,22 @@
 
 typedef struct Entry {
     const Rule *rule;
-    uint64_t constant; /* bits of the rule's values that must be */
+    uint64_t constant;     /* bits of the rule's values that must be */
+    const uint16_t *ranks; /* by value: bits of the ranks that it may be of; NULL: nothing is asked of any */
     struct Entry *next;
 } Entry;
-typedef struct Slot {
+typedef struct IndexSlot {
     const OpSchema *op;
     uint32_t age; /* the matcher's when this was filled */
     Entry *first;
-} Slot;
+} IndexSlot;
 /* No rule of the library is deeper, so what a change may reach does not depend on which were read. */
 enum { RULES_REACH = 9 };
 struct Matcher {
     Arena arena;
     const Rule **rules;
     size_t n_rules;
-    Slot *slots;
+    IndexSlot *slots;
     size_t n_slots;
     size_t depth; /* of the deepest rule */
     bool choosy;  /* rules that need ops which were not met are left out, so they need not be read */
@@ -44,26 +45,30 @@ tn_status varying_settle(Varying *x, const Allocator *a, const Value *value);
 
 /* ---- shortlists ------------------------------------------------------------------------------------------------- */
 
-/* The op of a node, those that make its first operands, and from OF_ABOVE on those that make theirs. 0: nothing, or nothing
-   makes it; VARIES is added where it is certain not to be constant. */
+/* The op of a node, and those that make its first operands: 0 where nothing does; VARIES is added where it is certain not to be
+   constant. Where rules ask for them, behind these the ops that make the operands of some of those, ABOVE each, and ranks. */
 enum {
     AROUND = 4,
     ABOVE = 3,
     OF_OPERANDS = 1,
     OF_ABOVE = OF_OPERANDS + AROUND,
-    ALL_AROUND = OF_ABOVE + AROUND * ABOVE
+    MOST_AROUND = OF_ABOVE + AROUND * ABOVE
 };
 enum { VARIES = 1 };
 typedef struct Surroundings {
-    uintptr_t ops[ALL_AROUND];
+    uintptr_t ops[MOST_AROUND];
+    size_t n;
+    uint64_t ranks; /* 4 bits each, of the operands and then of theirs: rank + 1; 0: not known; UNSAID */
 } Surroundings;
+enum { RANK_BITS = 4, UNSAID = 15 };
 
 /* What nodes with the same surroundings may be the root of, found once: then all that matching costs are the rules that
    nearly fit, however many there are. Those that were found last are kept. */
-enum { SHORTLISTS = 256 };
+enum { SHORTLISTS = 512, PROBES = 4, RANKS = 1 << AROUND };
 typedef struct Shortlist {
     Surroundings key;
     const Rule *const *rules; /* up to NULL, in the order in which they were given; NULL: there is no list here */
+    uint32_t wanted; /* what rules among them ask for and the key does not say: bit i, above operand i; RANKS */
 } Shortlist;
 typedef struct Shortlists {
     Arena arena;

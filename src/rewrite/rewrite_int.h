@@ -187,6 +187,7 @@ size_t match_dying(const Match *m, Node **dying);
 tn_status expr_eval(const Expr *e, Match *m, Val *out);
 const Function *function_find(Str name, size_t *n_args, bool *takes_values);
 bool function_is_const(const Function *f); /* const(%a, ...): all that are there are */
+bool function_is_rank(const Function *f);  /* rank(%a): unknown where it is not there */
 bool function_is_splat(const Function *f); /* splat(%a): unknown of what is not */
 void function_names(const char **names, size_t *n);
 /* A constant operand as a value: a number, or a list of at most LIST_MAX; V_UNKNOWN when it is neither. */
@@ -229,8 +230,11 @@ Cost cost_of(Node *const *nodes, size_t n, const RewriteHooks *hooks);
 bool cost_lower(const Cost *a, const Cost *than);
 /* Whether it is a constant, or follows from constants alone and so will be folded. */
 bool value_is_constant(const Value *v);
-bool node_may_follow(const Node *node);                             /* from constants, if its operands do */
-bool value_varies(const uint8_t *varies, size_t n, const Value *v); /* varying.c: see Match */
+bool node_may_follow(const Node *node); /* from constants, if its operands do */
+/* By node id whether it is certain not to be constant (varying.c), of a value: see Match. */
+static inline bool value_varies(const uint8_t *varies, size_t n, const Value *v) {
+    return v && (!v->def || (v->def->id < n && varies[v->def->id]));
+}
 bool node_is_constant(const Node *node);
 
 #endif

@@ -12,11 +12,6 @@ static tn_status reserve(Varying *x, const Allocator *a, uint32_t id) {
     return TN_OK;
 }
 
-bool value_varies(const uint8_t *varies, size_t n, const Value *v) {
-    if (!v) return false;
-    return !v->def || (v->def->id < n && varies[v->def->id]);
-}
-
 static bool node_varies(const Varying *x, const Node *node) {
     if (value_payload(node_result(node, 0))) return false;
     if (!node_may_follow(node)) return true;
