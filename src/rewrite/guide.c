@@ -208,12 +208,16 @@ static tn_dtype some_int(Sampler *s, TypeSet types) {
     return n ? fit[dice_int(&s->dice, 0, n - 1)] : TN_UNDEFINED;
 }
 
-/* f64 where it may be; reduced types only where nothing else fits, or numbers are quantised. */
+/* f64 where it may be, and f32 beside it now and then. */
+static tn_dtype some_wide_float(Sampler *s, TypeSet types) {
+    tn_dtype other = s->real == TN_F64 ? TN_F32 : TN_F64;
+    if (s->mixed && types & TS(other) && dice_chance(&s->dice, 40)) return other;
+    return types & TS(s->real) ? s->real : types & TS(TN_F64) ? TN_F64 : types & TS(TN_F32) ? TN_F32 : TN_UNDEFINED;
+}
+
+/* Reduced types only where nothing else fits, or numbers are quantised. */
 static tn_dtype some_dtype(Sampler *s, TypeSet types) {
-    tn_dtype real = types & TS(s->real)  ? s->real
-                    : types & TS(TN_F64) ? TN_F64
-                    : types & TS(TN_F32) ? TN_F32
-                                         : TN_UNDEFINED;
+    tn_dtype real = some_wide_float(s, types);
     tn_dtype whole = some_int(s, types);
     if (!real && whole && types & TS(TN_F8E4M3FN) && dice_chance(&s->dice, 15)) return TN_F8E4M3FN;
     if (real && (!whole || dice_chance(&s->dice, 70))) return real;

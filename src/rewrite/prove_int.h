@@ -112,6 +112,7 @@ typedef struct Sampler {
     int64_t sizes[3]; /* that dimensions are drawn from */
     int n_sizes;
     tn_dtype real; /* the element type of floats */
+    bool mixed;    /* but where operands need not be of one type they may be of two */
     int magnitude; /* NORMAL ... */
     bool positive, coarse, symbols, prefer_f32;
     Model *model; /* where the pieces are tried out */

@@ -594,6 +594,7 @@ static void choose_modes(Sampler *s) {
     s->symbols = !s->knobs.plain && dice_chance(dice, 40);
     if (s->symbols && dice_chance(dice, 50)) s->sizes[0] = 1; /* that a size is 1 is what one may not know */
     s->real = dice_chance(dice, s->prefer_f32 ? 50 : 5) ? TN_F32 : TN_F64;
+    s->mixed = !s->knobs.plain && dice_chance(&(Dice){~dice->state}, 8);
     /* Means of equal numbers are exact then: no noise that a norm would blow up. */
     s->coarse = s->magnitude == ALL_EQUAL || dice_chance(dice, s->real == TN_F32 ? 75 : 15);
 }
