@@ -512,6 +512,19 @@ def judge(args, mutants, instances):
         m.outcome, m.why, m.exact = args.journal.get(key(m))
 
 
+def judge_let_in(args, mutants, instances):
+    """Of those that hold, what the change lets in, alone."""
+    let_in = {m: Mutant.__new__(Mutant) for m in mutants if m.outcome == "holds" and m.rest}
+    for m, rest in let_in.items():
+        rest.__dict__.update(m.__dict__, text=m.rest.replace(m.rule, m.name, 1), outcome=None)
+    judge(args, list(let_in.values()), instances)
+    for m, rest in let_in.items():
+        if rest.outcome == "refuted":
+            m.outcome, m.why = "refuted", rest.why
+        elif rest.outcome in ("unknown", "refused"):
+            m.outcome = "same"
+
+
 def judge_all(args, rule, mutants, known):
     """All changes of one rule. Sets outcome to "inexact" where a rule of level 1 no longer keeps every bit, to "refuted" where that
     holds of what the change lets in, and to "same" where that does not exist: there are no instances of it, so nothing was changed."""
@@ -519,16 +532,10 @@ def judge_all(args, rule, mutants, known):
     judge(args, [original], args.instances)
     exact = original.outcome == "holds" and original.exact
     judge(args, mutants, args.instances)
-    let_in = {m: Mutant.__new__(Mutant) for m in mutants if m.outcome == "holds" and m.rest}
-    for m, rest in let_in.items():
-        rest.__dict__.update(m.__dict__, text=m.rest.replace(m.rule, m.name, 1), outcome=None)
-    judge(args, list(let_in.values()), args.instances)
-    for m, rest in let_in.items():
-        if rest.outcome == "refuted":
-            m.outcome, m.why = "refuted", rest.why
-        elif rest.outcome in ("unknown", "refused"):
-            m.outcome = "same"
-    judge(args, [m for m in mutants if m.outcome == "holds" and (m.rule, m.what) not in known], args.again)
+    judge_let_in(args, mutants, args.instances)
+    left = [m for m in mutants if m.outcome == "holds" and (m.rule, m.what) not in known]
+    judge(args, left, args.again)
+    judge_let_in(args, left, args.again)
     for m in mutants:
         if m.outcome == "holds" and m.level <= 1 and exact and not m.exact:
             m.outcome = "inexact"
