@@ -22,20 +22,39 @@ static tn_status evaluate(Sampler *s, const Expr *e, Val *out) {
 /* ---- conditions, taken apart --------------------------------------------------------------------------------- */
 
 /* Recursion is bounded by RULE_DEPTH. */
-static void split(const Expr *e, const Expr **list, size_t *n, Dice *choose) {
-    bool either = e->kind == EXPR_BINARY && e->op == '|' && choose;
+static void split_tests(Sampler *s, const Expr *e) {
     if (e->kind == EXPR_BINARY && e->op == '&') {
-        split(e->args[0], list, n, choose);
-        split(e->args[1], list, n, choose);
-    } else if (either) split(e->args[dice_int(choose, 0, 1)], list, n, choose);
-    else if (*n < LIST_MAX * 2) list[(*n)++] = e;
+        split_tests(s, e->args[0]);
+        split_tests(s, e->args[1]);
+    } else if (s->n_tests < LIST_MAX * 2) s->tests[s->n_tests++] = e;
+}
+
+/* Recursion is bounded by RULE_DEPTH. */
+static void note_mentions(Hint *hint, const Expr *e) {
+    if (e->kind == EXPR_VALUE) hint->values |= (uint64_t)1 << e->var;
+    if (e->kind == EXPR_VAR) hint->vars |= 1u << e->var;
+    for (size_t i = 0; i < e->n; i++) note_mentions(hint, e->args[i]);
+}
+
+/* Of `or` one side. Recursion is bounded by RULE_DEPTH. */
+static void split_hints(Sampler *s, const Expr *e) {
+    bool either = e->kind == EXPR_BINARY && e->op == '|';
+    if (e->kind == EXPR_BINARY && e->op == '&') {
+        split_hints(s, e->args[0]);
+        split_hints(s, e->args[1]);
+    } else if (either) split_hints(s, e->args[dice_int(&s->dice, 0, 1)]);
+    else if (s->n_hints < LIST_MAX * 2) {
+        Hint *hint = &s->hints[s->n_hints++];
+        *hint = (Hint){.e = e};
+        note_mentions(hint, e);
+    }
 }
 
 static void split_all(Sampler *s) {
     s->n_tests = s->n_hints = 0;
     for (size_t i = 0; i < s->rule->n_where; i++) {
-        split(s->rule->where[i], s->tests, &s->n_tests, NULL);
-        split(s->rule->where[i], s->hints, &s->n_hints, &s->dice);
+        split_tests(s, s->rule->where[i]);
+        split_hints(s, s->rule->where[i]);
     }
 }
 
@@ -296,7 +315,7 @@ static void find_ranks(Sampler *s) {
     bool changed = true;
     for (int turn = 0; changed && turn < 16; turn++) {
         changed = false;
-        for (size_t i = 0; i < s->n_hints; i++) changed |= narrow_equals(s, s->hints[i]);
+        for (size_t i = 0; i < s->n_hints; i++) changed |= narrow_equals(s, s->hints[i].e);
         for (size_t k = 0; k < s->rule->n_match; k++) changed |= narrow_node(s, &s->rule->match[k], s->ops[k]);
     }
 }
@@ -305,7 +324,7 @@ void guide_begin(Sampler *s) {
     for (size_t v = 0; v < RULE_VALUES; v++)
         s->wants[v] = (Want){.types = ~(TypeSet)0, .ranks = (2u << INSTANCE_RANK) - 1, .constant = -1, .present = -1};
     split_all(s);
-    for (size_t i = 0; i < s->n_hints; i++) read_hint(s, s->hints[i]);
+    for (size_t i = 0; i < s->n_hints; i++) read_hint(s, s->hints[i].e);
     find_types(s, true);
     find_ranks(s);
 }
@@ -560,8 +579,13 @@ static void aim_at_shape(Hole *h, const Expr *e) {
     if (!same && dice_chance(&h->s->dice, 35)) aim_at_tail(h, t);
 }
 
-static void aim(Hole *h, const Expr *e) {
-    if (!mentions(h, e)) return;
+static bool hint_mentions(const Hole *h, const Hint *hint) {
+    return (h->value >= 0 && hint->values >> h->value & 1) || (h->var >= 0 && hint->vars >> h->var & 1);
+}
+
+static void aim(Hole *h, const Hint *hint) {
+    const Expr *e = hint->e;
+    if (!hint_mentions(h, hint)) return;
     if (e->kind == EXPR_CALL) {
         aim_at_shape(h, e);
         return;
@@ -579,7 +603,7 @@ static void aim(Hole *h, const Expr *e) {
 
 bool guide_slot(Sampler *s, int value, Slot *slot) {
     Hole h = {.s = s, .var = -1, .value = value, .slot = slot};
-    for (size_t i = 0; i < s->n_hints; i++) aim(&h, s->hints[i]);
+    for (size_t i = 0; i < s->n_hints; i++) aim(&h, &s->hints[i]);
     for (int i = 0; slot->rank >= 0 && i < TN_MAX_RANK; i++)
         if (slot->from_end[i] >= 0 && slot->rank > i) slot->dims[slot->rank - 1 - i] = slot->from_end[i];
     return h.found;
@@ -587,7 +611,7 @@ bool guide_slot(Sampler *s, int value, Slot *slot) {
 
 bool guide_var(Sampler *s, int var, Val *out) {
     Hole h = {.s = s, .var = var, .value = -1};
-    for (size_t i = 0; i < s->n_hints && !h.found; i++) aim(&h, s->hints[i]);
+    for (size_t i = 0; i < s->n_hints && !h.found; i++) aim(&h, &s->hints[i]);
     if (h.found) *out = h.val;
     return h.found;
 }
@@ -616,7 +640,7 @@ static bool fill_product(Sampler *s, const Expr *e, Slot *slot) {
 /* Numbers of a list or a tensor that is not known further. */
 bool guide_fill(Sampler *s, int var, int value, Slot *slot) {
     for (size_t i = 0; i < s->n_hints; i++) {
-        const Expr *e = s->hints[i], *list = e->n && e->kind == EXPR_BINARY ? e->args[0] : e;
+        const Expr *e = s->hints[i].e, *list = e->n && e->kind == EXPR_BINARY ? e->args[0] : e;
         if (list->kind != EXPR_CALL || !list->n) continue;
         const Expr *arg = list->args[0];
         if (!(arg->kind == EXPR_VAR && arg->var == var) && !(arg->kind == EXPR_VALUE && arg->var == value)) continue;
@@ -640,8 +664,8 @@ bool guide_fill(Sampler *s, int var, int value, Slot *slot) {
 bool guide_awaits(const Sampler *s, int value) {
     Hole h = {.var = -1, .value = value};
     for (size_t i = 0; i < s->n_hints; i++) {
-        const Expr *e = s->hints[i];
-        if (e->kind != EXPR_BINARY || e->op != '=' || !mentions(&h, e)) continue;
+        const Expr *e = s->hints[i].e;
+        if (e->kind != EXPR_BINARY || e->op != '=' || !hint_mentions(&h, &s->hints[i])) continue;
         const Expr *other = e->args[mentions(&h, e->args[0])];
         if (!mentions(&h, other) && !guide_ready(s, other)) return true;
     }

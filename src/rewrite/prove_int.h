@@ -6,16 +6,27 @@
 #include "eval/eval.h"
 #include "rewrite/rewrite_int.h"
 
-/* ---- chance (sample_data.c) -------------------------------------------------------------------------------------- */
+/* ---- chance -------------------------------------------------------------------------------------------------- */
 
 /* The same sequence on every machine. */
 typedef struct Dice {
     uint64_t state;
 } Dice;
-uint64_t dice_roll(Dice *dice);
-int64_t dice_int(Dice *dice, int64_t from, int64_t to); /* both included */
-double dice_unit(Dice *dice);                           /* in [0, 1) */
-bool dice_chance(Dice *dice, int percent);
+static inline uint64_t dice_roll(Dice *dice) {
+    uint64_t z = dice->state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* Both included. */
+static inline int64_t dice_int(Dice *dice, int64_t from, int64_t to) {
+    return to <= from ? from : from + (int64_t)(dice_roll(dice) % (uint64_t)(to - from + 1));
+}
+
+/* In [0, 1). */
+static inline double dice_unit(Dice *dice) { return (double)(dice_roll(dice) >> 11) * 0x1p-53; }
+static inline bool dice_chance(Dice *dice, int percent) { return dice_int(dice, 0, 99) < percent; }
 
 /* ---- instances (instance.c) ---------------------------------------------------------------------------------- */
 
@@ -98,6 +109,13 @@ typedef struct Want {
     bool one_use;
 } Want;
 
+/* A condition to aim at, with bits of the values and of the $variables that it mentions. */
+typedef struct Hint {
+    const Expr *e;
+    uint64_t values;
+    uint32_t vars;
+} Hint;
+
 typedef struct Sampler {
     const Rule *rule;
     Context *ctx;  /* its own, with tight limits */
@@ -107,7 +125,7 @@ typedef struct Sampler {
     Knobs knobs;
     const Expr *tests[LIST_MAX * 2]; /* the conditions, `and` taken apart */
     size_t n_tests;
-    const Expr *hints[LIST_MAX * 2]; /* the same, of `or` one side: what to aim at */
+    Hint hints[LIST_MAX * 2]; /* the same, of `or` one side: what to aim at */
     size_t n_hints;
     int64_t sizes[3]; /* that dimensions are drawn from */
     int n_sizes;

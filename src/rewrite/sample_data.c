@@ -5,22 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- chance -------------------------------------------------------------------------------------------------- */
-
-uint64_t dice_roll(Dice *dice) {
-    uint64_t z = dice->state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-int64_t dice_int(Dice *dice, int64_t from, int64_t to) {
-    return to <= from ? from : from + (int64_t)(dice_roll(dice) % (uint64_t)(to - from + 1));
-}
-
-double dice_unit(Dice *dice) { return (double)(dice_roll(dice) >> 11) * 0x1p-53; }
-bool dice_chance(Dice *dice, int percent) { return dice_int(dice, 0, 99) < percent; }
-
 /* ---- lists --------------------------------------------------------------------------------------------------- */
 
 static bool fill_ints(Ask *a, int i, const int64_t *from, size_t n) {
@@ -545,7 +529,7 @@ static double real_of(Sampler *s, const Slot *slot, int64_t i) {
                : dice_chance(&s->dice, 20) ? 1e-6 * dice_unit(&s->dice)
                                            : fabs(some_real(s));
     case FILL_HALVES: return some_real(s);
-    case FILL_SCALE: return ldexp(1, (int)dice_int(&s->dice, -4, 1));
+    case FILL_SCALE: return 0x1p-4 * (double)(1 << dice_int(&s->dice, 0, 5));
     case FILL_HOLES: return dice_chance(&s->dice, 20) ? NAN : some_real(s);
     case FILL_MASK:
     case FILL_ROWS: return masked_real(s, slot, i);
@@ -580,19 +564,23 @@ static void arrange(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {
 }
 
 static void fill_reals(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {
-    double x = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (i == 0 || !all_equal(s, slot)) x = real_of(s, slot, i);
-        store_f64(t->dtype, t->data, i, 1, &x, 1);
+    double x[64];
+    bool equal = all_equal(s, slot);
+    for (int64_t k = 0; k < n; k += 64) {
+        int64_t m = min_i64(64, n - k);
+        for (int64_t i = 0; i < m; i++) x[i] = k + i > 0 && equal ? x[0] : real_of(s, slot, k + i);
+        store_f64(t->dtype, t->data, k, 1, x, m);
     }
     if (slot->filled && slot->fill.kind >= FILL_HALVES) arrange(s, slot, t, n);
 }
 
 static void fill_wholes(Sampler *s, const Slot *slot, Tensor *t, int64_t n) {
-    int64_t x = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (i == 0 || !all_equal(s, slot)) x = whole_of(s, slot, i);
-        store_i64(t->dtype, t->data, i, 1, &x, 1);
+    int64_t x[64];
+    bool equal = all_equal(s, slot);
+    for (int64_t k = 0; k < n; k += 64) {
+        int64_t m = min_i64(64, n - k);
+        for (int64_t i = 0; i < m; i++) x[i] = k + i > 0 && equal ? x[0] : whole_of(s, slot, k + i);
+        store_i64(t->dtype, t->data, k, 1, x, m);
     }
 }
 
