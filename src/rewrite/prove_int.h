@@ -166,9 +166,11 @@ typedef enum FillKind {
     FILL_NUMBER, /* all of them */
     FILL_INTS,   /* a list, which decides the shape */
     FILL_FLOATS,
+    FILL_STARTS,   /* these integers, of any sign, at the start of each row; zeros behind them */
     FILL_RANGE,    /* integers from low to high */
     FILL_VARIANCE, /* not negative, down to 0 */
     FILL_SCALE,    /* powers of two */
+    FILL_FAR,      /* so far apart that their exponentials are zeros and infinities */
     FILL_HOLES,    /* some of them NaN */
     FILL_MASK,     /* some of them -inf, but not the first of a row */
     FILL_ROWS,     /* a mask of which whole rows may be -inf */

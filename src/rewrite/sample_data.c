@@ -419,6 +419,32 @@ static bool data_mask(Ask *a, int i) {
     return fill_kind(a, i, guarded ? FILL_ROWS : FILL_MASK, dice_int(&a->s->dice, 0, 2), 0);
 }
 
+/* Now and then integers whose squares sum up to one less than a square, which roots of floats do not tell from it, or to
+   nearly 2^64. */
+static bool data_lengths(Ask *a, int i) {
+    static const int64_t most[] = {4294967295, 92681, 370, 173};
+    Slot *slot = &a->in[i];
+    tn_dtype t = slot->dtype;
+    bool wide = t == TN_I64 || t == TN_U64, whole = wide || t == TN_I32 || t == TN_U32;
+    if (slot->state != SLOT_FREE || slot->filled || !whole || slot->rank < 1 || !dice_chance(&a->s->dice, 40))
+        return true;
+    int64_t columns = slot->dims[slot->rank - 1], x = dice_int(&a->s->dice, 1 << 12, wide ? 46340 : 30000),
+            pair[] = {2 * x * x, 2 * x};
+    bool all = columns >= 4 && t != TN_I32 && dice_chance(&a->s->dice, 50);
+    int64_t *data = arena_array(&a->s->arena, int64_t, 4);
+    if (!data) a->s->failed = TN_OUT_OF_MEMORY;
+    if (!data) return false;
+    memcpy(data, all ? most : pair, all ? sizeof most : sizeof pair);
+    slot->fill = (Fill){.kind = FILL_STARTS, .n = all ? 4 : 2, .ints = data};
+    return slot->filled = true;
+}
+
+/* Where exponentials are summed up by one op; of several ops each its own may overflow. */
+static bool data_exponents(Ask *a, int i) {
+    bool alone = a->s->rule->n_match == 1 && a->in[i].state == SLOT_FREE && !a->in[i].filled;
+    return !alone || !dice_chance(&a->s->dice, 20) || fill_kind(a, i, FILL_FAR, 0, 0);
+}
+
 static bool data_zero_point(Ask *a, int i) {
     bool is_signed = dtype_is_signed_int(a->in[i].dtype);
     return fill_kind(a, i, FILL_RANGE, is_signed ? -3 : 0, a->in[i].dtype == TN_I32 ? 0 : 5);
@@ -432,6 +458,10 @@ static const struct DataRow {
 } rows[] = {
     {"Add", "B", data_mask},
     {"IsNaN", "X", data_holes},
+    {"LogSoftmax", "input", data_exponents},
+    {"ReduceL2", "data", data_lengths},
+    {"ReduceLogSumExp", "data", data_exponents},
+    {"Softmax", "input", data_exponents},
     {NULL, "axes", data_axes},
     {"Reshape", "shape", data_reshape},
     {"Expand", "shape", data_expand},
@@ -530,6 +560,7 @@ static double real_of(Sampler *s, const Slot *slot, int64_t i) {
                                            : fabs(some_real(s));
     case FILL_HALVES: return some_real(s);
     case FILL_SCALE: return 0x1p-4 * (double)(1 << dice_int(&s->dice, 0, 5));
+    case FILL_FAR: return some_real(s) * 1000;
     case FILL_HOLES: return dice_chance(&s->dice, 20) ? NAN : some_real(s);
     case FILL_MASK:
     case FILL_ROWS: return masked_real(s, slot, i);
@@ -537,9 +568,15 @@ static double real_of(Sampler *s, const Slot *slot, int64_t i) {
     }
 }
 
+static int64_t start_of_row(Sampler *s, const Slot *slot, int64_t i) {
+    int64_t at = i % slot->dims[slot->rank - 1], x = at < (int64_t)slot->fill.n ? slot->fill.ints[at] : 0;
+    return dtype_is_signed_int(slot->dtype) && dice_chance(&s->dice, 50) ? -x : x;
+}
+
 static int64_t whole_of(Sampler *s, const Slot *slot, int64_t i) {
     bool is_signed = dtype_is_signed_int(slot->dtype);
     if (slot->filled && slot->fill.kind == FILL_INTS) return slot->fill.ints[i];
+    if (slot->filled && slot->fill.kind == FILL_STARTS) return start_of_row(s, slot, i);
     if (slot->filled) return (int64_t)real_of(s, slot, i);
     if (slot->dtype == TN_BOOL) return dice_int(&s->dice, 0, 1);
     if (dice_chance(&s->dice, s->magnitude == LARGE ? 40 : 3)) return (int64_t)dice_roll(&s->dice);

@@ -419,6 +419,13 @@ static bool shapes_broadcast(Ask *a) {
     return broadcast(a, 0, a->n_in, 0);
 }
 
+/* A list is one channel. */
+static bool shapes_channels(Ask *a) {
+    const Slot *x = &a->in[0];
+    bool list = x->rank == 1 || (x->rank < 0 && ranks_of(a, 0) & 2 && dice_chance(&a->s->dice, 6));
+    return follow_letters(a, list ? "n;1;1;1;1" : "n,c,S*;c;c;c;c");
+}
+
 /* The second to the first's shape, which stays. */
 static bool shapes_one_way(Ask *a) {
     if (!any_shape(a, 0)) return false;
@@ -677,7 +684,7 @@ typedef struct ShapeRow {
 static const ShapeRow rows[] = {
     {"Attention", NULL, shapes_attention, true, RANKS(3, 4)},
     {"AveragePool", "n,c,S+", NULL, true, 0},
-    {"BatchNormalization", "n,c,S*;c;c;c;c", NULL, true, 0},
+    {"BatchNormalization", NULL, shapes_channels, true, RANKS(1, 6)},
     {"BiasGelu", "S*,c;c", NULL, true, 0},
     {"CastLike", NULL, shapes_any, true, 0},
     {"Clip", NULL, shapes_first, true, 0},
