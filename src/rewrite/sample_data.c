@@ -256,9 +256,10 @@ static bool data_slice(Ask *a, int i) {
         int64_t d = x->dims[axes[k]];
         bool back = steps_there && dice_chance(dice, 25);
         steps[k] = steps_there && dice_chance(dice, 50) ? dice_int(dice, 1, 3) : 1;
-        int64_t from = dice_int(dice, 0, max_i64(0, d - 1)),
+        bool nothing = dice_chance(dice, 5);
+        int64_t from = nothing ? d : dice_int(dice, 0, max_i64(0, d - 1)),
                 to = dice_chance(dice, 30) ? INT64_MAX : dice_int(dice, from, d);
-        starts[k] = dice_chance(dice, 30) && d > 0 ? from - d : from;
+        starts[k] = dice_chance(dice, 30) && from < d ? from - d : from;
         ends[k] = to > d || dice_chance(dice, 60) ? to : to - d - (to == d);
         if (back) steps[k] = -steps[k], starts[k] = -1, ends[k] = INT64_MIN + 1;
     }
