@@ -449,11 +449,22 @@ static void solve_mod(Hole *h, const Expr *e, const Val *want) {
     solve(h, e->args[0], &axis);
 }
 
+/* prod(shape(%x)) == 0, or of its tail: some size is 0. */
+static void solve_nothing(Hole *h, const Expr *e, const Val *want) {
+    const Expr *sizes = e->args[0];
+    bool own = sizes->kind == EXPR_CALL && asks_value(sizes, 0) && sizes->args[0]->var == h->value;
+    if (h->value < 0 || !own || !is_number(want) || number_of(want) != 0) return;
+    if (!is_call(sizes, "shape") && !is_call(sizes, "tail")) return;
+    h->slot->from_end[0] = 0;
+    h->found = true;
+}
+
 static void solve_call(Hole *h, const Expr *e, const Val *want) {
     if (h->value >= 0 && asks_value(e, 0) && e->args[0]->var == h->value) solve_property(h, e, want);
     else if (is_call(e, "inverse")) solve_inverse(h, e, want);
     else if (is_call(e, "axes")) solve_axes(h, e, want);
     else if (is_call(e, "mod")) solve_mod(h, e, want);
+    else if (is_call(e, "prod")) solve_nothing(h, e, want);
     else if (is_call(e, "or_else")) solve(h, e->args[0], want);
 }
 
