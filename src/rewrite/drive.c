@@ -259,8 +259,8 @@ static void driver_free(Driver *d) {
 
 static tn_status drive(Driver *d) {
     d->matcher->choosy = true;
-    for (const Node *n = d->graph->first; n; n = n->next) matcher_meet(d->matcher, n->op);
     for (Node *n = d->graph->first; n; n = n->next) {
+        matcher_meet(d->matcher, n->op);
         TRY(varying_add(&d->varying, d->allocator, n));
         TRY(enqueue(d, n));
     }

@@ -142,7 +142,10 @@ tn_status matcher_rules(Matcher *m, const OpSchema *op, const Entry **first) {
 
 void matcher_meet(Matcher *m, const OpSchema *op) {
     OpSet one = {{0}};
-    if (!m->choosy) return;
+    IndexSlot *slot = m->choosy ? slot_of(m, op) : NULL;
+    if (!slot || slot->met) return;
+    slot->op = op;
+    slot->met = true;
     opset_add(&one, str_of(op->name));
     if (opset_within(&one, &m->met)) return;
     opset_add(&m->met, str_of(op->name));

@@ -13,6 +13,7 @@ typedef struct Entry {
 } Entry;
 typedef struct IndexSlot {
     const OpSchema *op;
+    bool met;
     uint32_t age; /* the matcher's when this was filled */
     Entry *first;
 } IndexSlot;

@@ -6,7 +6,8 @@
 
 typedef enum StepKind {
     STEP_SWAP,    /* the two operands of a commutative op, in the order of the rule or the other */
-    STEP_NODE,    /* op, attributes, number of operands */
+    STEP_NODE,    /* op, number of operands */
+    STEP_ATTRS,   /* attributes, when the ops and operands around fit: to look them up takes longest */
     STEP_OPERAND, /* one operand */
     STEP_USER     /* a node that reads what is bound already: any of them */
 } StepKind;
@@ -17,7 +18,7 @@ typedef struct Step {
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
-enum { MAX_STEPS = RULE_NODES * 8 };
+enum { MAX_STEPS = RULE_NODES * 9 };
 
 typedef struct Planning {
     Rule *rule;
@@ -25,6 +26,9 @@ typedef struct Planning {
     size_t n;
     bool seen[RULE_NODES];
     bool bound[RULE_VALUES];
+    bool at_once;            /* operands are computed from attributes */
+    int waiting[RULE_NODES]; /* nodes of which the attributes are still to be matched */
+    size_t n_waiting;
 } Planning;
 
 static tn_status add_step(Planning *p, StepKind kind, int node, int operand) {
@@ -39,6 +43,29 @@ static bool is_commutative(const RuleNode *node) {
     return false;
 }
 
+/* Whether an operand takes what is there as it is, or compares it with what the rule says. Recursion is bounded by
+   RULE_DEPTH. */
+static bool is_plain(const Expr *e) {
+    if (e->kind == EXPR_NEGATE) return e->args[0]->kind == EXPR_NUMBER;
+    for (size_t i = 0; e->kind == EXPR_LIST && i < e->n; i++)
+        if (!is_plain(e->args[i])) return false;
+    return e->kind == EXPR_LIST || e->kind == EXPR_VAR || e->kind == EXPR_NUMBER || e->kind == EXPR_STRING;
+}
+
+static bool computes_operands(const Rule *rule) {
+    for (size_t k = 0; k < rule->n_match; k++)
+        for (size_t i = 0; i < rule->match[k].n_operands; i++)
+            if (rule->match[k].operands[i].kind == OPERAND_EXPR && !is_plain(rule->match[k].operands[i].expr))
+                return true;
+    return false;
+}
+
+static tn_status plan_attrs(Planning *p) {
+    for (size_t i = 0; i < p->n_waiting; i++) TRY(add_step(p, STEP_ATTRS, p->waiting[i], 0));
+    p->n_waiting = 0;
+    return TN_OK;
+}
+
 /* Recursion is bounded by RULE_NODES. */
 static tn_status plan_node(Planning *p, int k, size_t depth) {
     const RuleNode *node = &p->rule->match[k];
@@ -47,6 +74,8 @@ static tn_status plan_node(Planning *p, int k, size_t depth) {
     for (size_t i = 0; i < node->n_results; i++)
         if (node->results[i] >= 0) p->bound[node->results[i]] = true;
     TRY(add_step(p, STEP_NODE, k, 0));
+    p->waiting[p->n_waiting++] = k;
+    if (p->at_once) TRY(plan_attrs(p));
     if (is_commutative(node)) TRY(add_step(p, STEP_SWAP, k, 0));
     for (size_t i = 0; i < node->n_operands; i++) {
         const RuleOperand *o = &node->operands[i];
@@ -73,13 +102,15 @@ static bool shared_operand(const Planning *p, int *node, int *operand) {
 }
 
 tn_status rule_plan(RuleSet *set, Rule *rule) {
-    Planning p = {.rule = rule};
+    Planning p = {.rule = rule, .at_once = computes_operands(rule)};
     int node, operand;
     TRY(plan_node(&p, (int)rule->n_match - 1, 1));
+    TRY(plan_attrs(&p));
     while (shared_operand(&p, &node, &operand)) {
         rule->joint = true;
         TRY(add_step(&p, STEP_USER, node, operand));
         TRY(plan_node(&p, node, rule->depth));
+        TRY(plan_attrs(&p));
     }
     for (size_t k = 0; k < rule->n_match; k++)
         if (!p.seen[k])
@@ -194,7 +225,9 @@ static tn_status others_are_presets(Matching *x, const RuleNode *node, const Nod
     return TN_OK;
 }
 
-static tn_status match_attrs(Matching *x, const RuleNode *node, const Node *n, bool *ok) {
+static tn_status match_attrs(Matching *x, int k, bool *ok) {
+    const RuleNode *node = &x->m->rule->match[k];
+    const Node *n = x->m->nodes[k];
     for (size_t i = 0; i < node->n_attrs && *ok; i++) {
         const RuleAttr *a = &node->attrs[i];
         Val have;
@@ -213,13 +246,14 @@ static bool match_count(const RuleNode *node, const Node *n) {
     return true;
 }
 
-static tn_status match_node(Matching *x, int k, bool *ok) {
+static bool match_node(Matching *x, int k) {
     const RuleNode *node = &x->m->rule->match[k];
     Node *n = x->m->nodes[k];
-    *ok = n && n->graph == x->graph && has_op(node, n->op) && match_count(node, n) && bind_op(x, node->op_var, n->op);
-    for (size_t i = 0; i < node->n_results && *ok; i++)
-        if (node->results[i] >= 0) *ok = i < n->n_results && bind_value(x, node->results[i], n->results[i]);
-    return *ok ? match_attrs(x, node, n, ok) : TN_OK;
+    bool ok = n && n->graph == x->graph && has_op(node, n->op) && match_count(node, n) &&
+              bind_op(x, node->op_var, n->op);
+    for (size_t i = 0; i < node->n_results && ok; i++)
+        if (node->results[i] >= 0) ok = i < n->n_results && bind_value(x, node->results[i], n->results[i]);
+    return ok;
 }
 
 /* ---- operands ------------------------------------------------------------------------------------------------ */
@@ -399,7 +433,8 @@ static tn_status solve(Matching *x, size_t step, bool *ok) {
         if (s->kind == STEP_SWAP) return try_swap(x, step, s->node, ok);
         if (s->kind == STEP_USER) return try_users(x, step, s, ok);
         if (may_be_equals(x, s)) return try_equals(x, step, s, ok);
-        if (s->kind == STEP_NODE) TRY(match_node(x, s->node, ok));
+        if (s->kind == STEP_NODE) *ok = match_node(x, s->node);
+        else if (s->kind == STEP_ATTRS) TRY(match_attrs(x, s->node, ok));
         else TRY(match_operand(x, s->node, s->operand, ok));
     }
     if (*ok) TRY(check_where(x, ok));
