@@ -70,6 +70,14 @@ static bool is_read_before(const Node *node, uint32_t i) {
     return false;
 }
 
+/* Reductions go through what they read, as pools do. */
+static double flops_of(const Node *node, const Shape *in, const Shape *out) {
+    double n = op_flops(node, in, out), read = 1;
+    if (node->op->domain || strncmp(node->op->name, "Reduce", 6) != 0) return n;
+    for (int i = 0; i < in[0].rank; i++) read *= (double)in[0].dims[i];
+    return read > n ? read : n;
+}
+
 /* What only moves data reads what it writes, and its axes and sizes cost nothing. */
 double node_cost_plain(void *user, const Node *node, const Shape *in, const Shape *out) {
     (void)user;
@@ -81,7 +89,7 @@ double node_cost_plain(void *user, const Node *node, const Shape *in, const Shap
     if (moves) return LAUNCH + bytes / BYTES_PER_NS;
     for (uint32_t i = 0; i < node->n_operands; i++)
         if (!is_read_before(node, i)) bytes += bytes_of(node->operands[i].value, &in[i]);
-    return LAUNCH + op_flops(node, in, out) * work_of(node->op) / FLOPS_PER_NS + bytes / BYTES_PER_NS;
+    return LAUNCH + flops_of(node, in, out) * work_of(node->op) / FLOPS_PER_NS + bytes / BYTES_PER_NS;
 }
 
 double cost_of_node(const Node *node, const RewriteHooks *hooks) {
