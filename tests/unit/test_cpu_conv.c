@@ -113,7 +113,7 @@ static Sizes random_sizes(void) {
         if (pick(0, 4) == 0) { /* depthwise */
             s.c = s.m = s.group = pick(2, 70);
             if (pick(0, 2) == 0) s.m *= pick(2, pick(0, 3) ? 4 : 18); /* several results of a channel */
-        } else if (pick(0, 4) == 0) { /* small groups that become as many channels */
+        } else if (pick(0, 4) == 0) {                                 /* small groups that become as many channels */
             s.group = pick(2, 20);
             s.c = s.m = s.group << pick(1, 3);
         } else if (pick(0, 3) == 0) {
