@@ -268,7 +268,6 @@ static void run_tiles(const Direct *d, const Block *b, int64_t k0, int64_t k1) {
                   .cols = min_i64(width, g->m - channel),
                   .w_ld = p->k,
                   .whole = g->c % d->few->vector == 0,
-                  .start = k0 == 0 && run->after.bias ? run->after.bias + b->group * g->m + channel : NULL,
                   .resume = k0 > 0,
                   .finish = k1 == d->k ? &finish : NULL};
     int64_t at[CONV_DIMS], waits = strip_from(d, b, b->first).pixel; /* for the body */

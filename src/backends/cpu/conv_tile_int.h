@@ -17,7 +17,7 @@ typedef struct ConvRun {
 
 /* What is done to finished sums: y = min(max(sum + bias + residual, lo), hi). */
 typedef struct ConvFinish {
-    const float *bias;     /* of the first channel; NULL: none. Tiles of panels have it as `start` */
+    const float *bias;     /* of the panel's first channel, as wide as the panel; NULL: none */
     const float *residual; /* of the tile's first pixel and channel; NULL: none */
     int64_t residual_ld;   /* from pixel to pixel */
     float lo, hi;
@@ -31,10 +31,9 @@ typedef struct ConvTile {
     int64_t n_runs;
     const float *w; /* row 0 of the panel */
     float *y;
-    int64_t y_ld;       /* from pixel to pixel */
-    int64_t cols;       /* channels that there are: less than the panel's width in the last one */
-    const float *start; /* what sums begin with, as wide as the panel; NULL: 0. With few output channels they do not */
-    bool resume;        /* begin with what y holds */
+    int64_t y_ld;             /* from pixel to pixel */
+    int64_t cols;             /* channels that there are: less than the panel's width in the last one */
+    bool resume;              /* begin with what y holds, else with 0 */
     const ConvFinish *finish; /* NULL: more is to be added later */
     int64_t rows, w_ld;       /* with few output channels: pixels, and from channel to channel of the weights */
     bool whole; /* ... all runs are whole vectors long. px then has CONV_MOST_ROWS pixels that can be read */

@@ -12,10 +12,9 @@ static void NAME(const ConvTile *t) {
         const int64_t at = tile * t->px_step, ahead_step = ahead < t->ahead_end ? 64 : 0;
         const int64_t y_ld = t->y_ld;
         float *to = t->y + tile * ROWS * y_ld;
-        vf c[ROWS][ALL], start[ALL];
-        UNROLL for (int j = 0; j < ALL; j++) start[j] = t->start ? vf_load(t->start + j * VF) : (vf){0};
+        vf c[ROWS][ALL];
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = start[j];
+            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = (vf){0};
             if (!t->resume) continue;
             const float *y = to + i * t->y_ld;
             UNROLL for (int j = 0; j < ALL - 1; j++) c[i][j] = vf_load(y + j * VF);
@@ -53,6 +52,12 @@ static void NAME(const ConvTile *t) {
         UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i]);
 #endif
         const ConvFinish *f = t->finish;
+        if (f && f->bias) { /* not to begin with: sums beside a large bias would be rounded as it is */
+            UNROLL for (int j = 0; j < ALL; j++) {
+                const vf bias = vf_load(f->bias + j * VF);
+                UNROLL for (int i = 0; i < ROWS; i++) c[i][j] += bias;
+            }
+        }
         if (f && f->residual) {
             UNROLL for (int i = 0; i < ROWS; i++) {
                 const float *residual = f->residual + (tile * ROWS + i) * f->residual_ld;

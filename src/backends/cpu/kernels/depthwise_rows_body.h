@@ -22,19 +22,19 @@ INLINE void ROWS_NAME(column, ROWS, STEP)(const float *x, int64_t x_row, uint32_
     }
 }
 
-INLINE void ROWS_NAME(store, ROWS, STEP)(float *y, int64_t y_row, const float *residual, int64_t residual_row, vf lo,
-                                         vf hi, const vf *sum) {
+INLINE void ROWS_NAME(store, ROWS, STEP)(float *y, int64_t y_row, const float *residual, int64_t residual_row, vf bias,
+                                         vf lo, vf hi, const vf *sum) {
     UNROLL for (int o = 0; o < ROWS; o++) {
-        vf v = sum[o * (LAST + 1) + LAST];
+        vf v = sum[o * (LAST + 1) + LAST] + bias; /* last: sums beside a large one would be rounded as it is */
         if (residual) v += vf_load(residual + o * residual_row);
         vf_store(y + o * y_row, vf_min(hi, vf_max(lo, v)));
     }
 }
 
-INLINE void ROWS_NAME(next, ROWS, STEP)(vf *sum, vf bias) {
+INLINE void ROWS_NAME(next, ROWS, STEP)(vf *sum) {
     UNROLL for (int o = 0; o < ROWS; o++) {
         UNROLL for (int ago = LAST; ago > 0; ago--) sum[o * (LAST + 1) + ago] = sum[o * (LAST + 1) + ago - 1];
-        sum[o * (LAST + 1)] = bias;
+        sum[o * (LAST + 1)] = (vf){0};
     }
 }
 
@@ -49,31 +49,31 @@ INLINE void ROWS_NAME(vector, ROWS, STEP)(const DepthwiseRows *t, int64_t c) {
     uint32_t inside = t->inside;
     vf w[9], sum[SUMS];
     UNROLL for (int i = 0; i < 9; i++) w[i] = vf_load(t->w + i * t->w_ld + c);
-    UNROLL for (int i = 0; i < SUMS; i++) sum[i] = bias;
+    UNROLL for (int i = 0; i < SUMS; i++) sum[i] = (vf){0};
     UNROLL for (int at = 0; at < LAST * STEP; at++, x += x_ld) {
         if (at >= t->from && at < to) ROWS_NAME(column, ROWS, STEP)(x, x_row, inside, w, sum, at % STEP, 0, at / STEP);
-        if (at % STEP == STEP - 1) ROWS_NAME(next, ROWS, STEP)(sum, bias);
+        if (at % STEP == STEP - 1) ROWS_NAME(next, ROWS, STEP)(sum);
     }
     for (int64_t j = LAST; j < n; j++) {
         KEEP_BITS(inside); /* or there is a loop for each of its values */
         ROWS_NAME(column, ROWS, STEP)(x, x_row, inside, w, sum, 0, 0, LAST);
-        ROWS_NAME(store, ROWS, STEP)(y, y_row, residual, residual_row, lo, hi, sum);
+        ROWS_NAME(store, ROWS, STEP)(y, y_row, residual, residual_row, bias, lo, hi, sum);
         y += y_ld;
         if (residual) residual += residual_ld;
         x += x_ld;
         UNROLL for (int phase = 1; phase < STEP; phase++, x += x_ld)
             ROWS_NAME(column, ROWS, STEP)(x, x_row, inside, w, sum, phase, 0, LAST);
-        ROWS_NAME(next, ROWS, STEP)(sum, bias);
+        ROWS_NAME(next, ROWS, STEP)(sum);
     }
     UNROLL for (int more = 1; more <= LAST; more++) {
         const int64_t j = n - 1 + more;
         if (j < LAST) continue;
         if (j * STEP < to) ROWS_NAME(column, ROWS, STEP)(x, x_row, inside, w, sum, 0, more, LAST);
-        ROWS_NAME(store, ROWS, STEP)(y, y_row, residual, residual_row, lo, hi, sum);
+        ROWS_NAME(store, ROWS, STEP)(y, y_row, residual, residual_row, bias, lo, hi, sum);
         y += y_ld;
         if (residual) residual += residual_ld;
         x += x_ld;
-        ROWS_NAME(next, ROWS, STEP)(sum, bias);
+        ROWS_NAME(next, ROWS, STEP)(sum);
     }
 }
 
