@@ -86,7 +86,7 @@ def conv(channels, side, features, kernel, stride=1, groups=1):
     pads = max((out - 1) * stride + kernel - side, 0)
     shape = (features, channels // groups, kernel, kernel)
     output = (1, features, out, out)
-    what = "depthwise" if groups == channels > 1 else f"conv{kernel}x{kernel}"
+    what = "depthwise" + (f"{kernel}x{kernel}" if kernel != 3 else "") if groups == channels > 1 else f"conv{kernel}x{kernel}"
     attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "group": groups,
                   "pads": [pads // 2] * 2 + [pads - pads // 2] * 2}  # fmt: skip
     text = f"{what} {channels}@{side}" + (f" to {features}" if features != channels else "") + (f" /{stride}" if stride > 1 else "")
@@ -141,7 +141,8 @@ OPS = [
     conv(3, 224, 64, 7, 2),
     *(conv(c, s, c, 3, 1, c) for c, s in ((32, 112), (144, 56), (192, 28), (576, 14), (960, 7))),
     *(conv(c, s, c, 3, 2, c) for c, s in ((96, 112), (144, 56), (576, 14))),
-    conv(88, 48, 88, 5, 1, 88),
+    *(conv(c, s, c, 3, 1, c) for c, s in ((512, 14), (88, 28))),
+    *(conv(c, s, m, k, step, c) for c, s, m, k, step in ((88, 48, 88, 5, 1), (96, 28, 96, 5, 2), (96, 56, 96, 7, 1), (64, 28, 128, 3, 1))),
     elementwise("Softmax", (12, 128, 128), axis=-1),
     elementwise("Softmax", (1, 1000), axis=-1),
     layer_norm(128, 768),
