@@ -192,37 +192,52 @@ INLINE void out_line_wide(const vf *m, vf *y) {
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
-/* Half a vector of channels at a time, in double since it is done once: columns of the window, then rows. */
-static void weights(const WinogradWeights *t) {
-    const int planes = t->planes, taps = t->taps;
-    const double *points = t->points;
-    for (int64_t j = 0; j < t->width; j += VD) {
-        vd half[WINOGRAD_MOST_PLANES][WINOGRAD_MOST_TAPS];
-        ROLLED for (int c = 0; c < taps; c++) {
-            vd k[WINOGRAD_MOST_TAPS];
-            ROLLED for (int r = 0; r < taps; r++) {
+/* Halves of a vector of channels, in double since it is done once: columns of the window, then rows. Whole vectors fill whole
+   lines of planes that lie too far apart to stay in the cache until the next. */
+INLINE void weights_at(const WinogradWeights *t, int64_t j, const int taps, const int halves) {
+    const int planes = t->planes;
+    vd made[WINOGRAD_MOST_PLANES][WINOGRAD_MOST_TAPS][2];
+    ROLLED for (int c = 0; c < taps; c++) {
+        vd k[WINOGRAD_MOST_TAPS][2];
+        for (int r = 0; r < taps; r++)
+            for (int h = 0; h < halves; h++) {
                 vh x;
-                memcpy(&x, t->w + (r * taps + c) * t->width + j, sizeof x);
-                k[r] = __builtin_convertvector(x, vd);
+                memcpy(&x, t->w + (r * taps + c) * t->width + j + h * VD, sizeof x);
+                k[r][h] = __builtin_convertvector(x, vd);
             }
-            ROLLED for (int i = 0; i < planes; i++) {
-                const double *p = points + i * taps;
-                half[i][c] = p[0] * k[0];
-                ROLLED for (int r = 1; r < taps; r++) half[i][c] += p[r] * k[r];
-            }
-        }
-        float *to = t->to + j;
         ROLLED for (int i = 0; i < planes; i++) {
-            ROLLED for (int l = 0; l < planes; l++) {
-                const double *p = points + l * taps;
-                vd sum = p[0] * half[i][0];
-                ROLLED for (int c = 1; c < taps; c++) sum += p[c] * half[i][c];
-                const vh x = __builtin_convertvector(sum, vh);
-                memcpy(to, &x, sizeof x);
-                to += t->step;
+            const double *p = t->points + i * taps;
+            for (int h = 0; h < halves; h++) {
+                vd sum = p[0] * k[0][h];
+                for (int r = 1; r < taps; r++) sum += p[r] * k[r][h];
+                made[i][c][h] = sum;
             }
         }
     }
+    float *to = t->to + j;
+    ROLLED for (int i = 0; i < planes; i++) {
+        ROLLED for (int l = 0; l < planes; l++, to += t->step) {
+            const double *p = t->points + l * taps;
+            for (int h = 0; h < halves; h++) {
+                vd sum = p[0] * made[i][0][h];
+                for (int c = 1; c < taps; c++) sum += p[c] * made[i][c][h];
+                const vh x = __builtin_convertvector(sum, vh);
+                memcpy(to + h * VD, &x, sizeof x);
+            }
+        }
+    }
+}
+
+INLINE void weights_along(const WinogradWeights *t, const int taps) {
+    int64_t j = 0;
+    for (; j + VF <= t->width; j += VF) weights_at(t, j, taps, 2);
+    for (; j < t->width; j += VD) weights_at(t, j, taps, 1);
+}
+
+static void weights(const WinogradWeights *t) {
+    if (t->taps == 3) weights_along(t, 3);
+    else if (t->taps == 4) weights_along(t, 4);
+    else weights_along(t, 5);
 }
 
 const WinogradTable ISA_NAME(winograd_table) = {
