@@ -17,11 +17,81 @@ typedef struct Lazy {
     pthread_mutex_t lock; /* of what follows */
     size_t holders;
     bool kept; /* by one of them, for good */
+    bool lent; /* its pages are */
     struct Lazy *next;
 } Lazy;
 
 static Lazy *all;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- pages that are lent ---------------------------------------------------------------------------------------- */
+
+/* Weights are made, packed and let go one after the other. The pages of one become those of the next, by moving them, which
+   takes a hundredth of what new ones take. They lie at the first addresses of one range, which others stay free of while
+   they are lent; until bytes_trim. */
+enum { MOST_LENT = 32 << 20 };
+static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
+static char *pages;
+static size_t n_touched;
+static bool lent;
+
+static bool move(char *from, size_t size, char *to) {
+#ifdef MREMAP_DONTUNMAP
+    return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+#else
+    (void)from, (void)size, (void)to;
+    return false;
+#endif
+}
+
+static void drop_pages(void) {
+    if (pages) munmap(pages, MOST_LENT);
+    pages = NULL;
+    n_touched = 0;
+}
+
+/* With the lock held. */
+static bool lend_here(char *data, size_t size) {
+    if (lent || size > MOST_LENT) return false;
+    if (!pages)
+        pages = mmap(NULL, MOST_LENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) pages = NULL;
+    if (!pages) return false;
+    if (size > n_touched) mem_touch(pages + n_touched, size - n_touched);
+    if (size > n_touched) n_touched = size;
+    lent = move(pages, size, data);
+    if (!lent) drop_pages();
+    return lent;
+}
+
+/* Puts pages behind a range, if there are any to be had. */
+static bool lend(char *data, size_t size) {
+    pthread_mutex_lock(&pages_lock);
+    bool done = lend_here(data, size);
+    pthread_mutex_unlock(&pages_lock);
+    return done;
+}
+
+static void take_back(char *data, size_t size) {
+    pthread_mutex_lock(&pages_lock);
+    lent = false;
+    if (!move(data, size, pages)) drop_pages();
+    pthread_mutex_unlock(&pages_lock);
+}
+
+/* They went with the range. */
+static void write_off(void) {
+    pthread_mutex_lock(&pages_lock);
+    lent = false;
+    drop_pages();
+    pthread_mutex_unlock(&pages_lock);
+}
+
+void bytes_trim(void) {
+    pthread_mutex_lock(&pages_lock);
+    if (!lent) drop_pages();
+    pthread_mutex_unlock(&pages_lock);
+}
 
 /* ---- one that lives ------------------------------------------------------------------------------------------ */
 
@@ -34,6 +104,7 @@ static void release(void *user, void *data, size_t size) {
     *at = lazy->next;
     pthread_mutex_unlock(&all_lock);
     munmap(data, lazy->size);
+    if (lazy->lent) write_off();
     pthread_mutex_destroy(&lazy->lock);
     lazy->maker.drop(lazy->maker.user);
     mem_free(lazy->allocator, lazy, sizeof *lazy);
@@ -85,57 +156,15 @@ tn_status buffer_lazy(const Allocator *a, size_t size, const BytesMaker *maker, 
 
 bool buffer_is_lazy(const Buffer *buffer) { return buffer && buffer->release == release; }
 
-/* ---- spare pages ------------------------------------------------------------------------------------------------ */
-
-/* Weights are made, packed and let go one after the other. The pages of one become those of the next, by moving them, which
-   takes a hundredth of what new ones take. One range of them is kept, up to so many bytes, until bytes_trim. */
-enum { MOST_SPARE = 32 << 20 };
-static char *spare;
-static size_t spare_size;
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Whether there were enough to be put behind a range. */
-static bool take_spare(char *data, size_t size) {
-    pthread_mutex_lock(&spare_lock);
-    bool enough = size <= spare_size && mremap(spare, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, data) != MAP_FAILED;
-    if (enough) spare = spare_size > size ? spare + size : NULL, spare_size -= size;
-    pthread_mutex_unlock(&spare_lock);
-    return enough;
-}
-
-/* The pages behind a range that stays reserved. What is there from before is given up when it is less. */
-static void give_spare(char *data, size_t size) {
-#ifdef MREMAP_DONTUNMAP
-    pthread_mutex_lock(&spare_lock);
-    char *moved = size > spare_size && size <= MOST_SPARE
-                      ? mremap(data, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL)
-                      : MAP_FAILED;
-    if (moved != MAP_FAILED) {
-        if (spare) munmap(spare, spare_size);
-        spare = moved;
-        spare_size = size;
-    }
-    pthread_mutex_unlock(&spare_lock);
-#endif
-    (void)madvise(data, size, MADV_DONTNEED);
-}
-
-void bytes_trim(void) {
-    pthread_mutex_lock(&spare_lock);
-    if (spare) munmap(spare, spare_size);
-    spare = NULL;
-    spare_size = 0;
-    pthread_mutex_unlock(&spare_lock);
-}
-
 /* ---- holding ------------------------------------------------------------------------------------------------- */
 
 /* With the lock held. */
-static tn_status hold(Lazy *lazy, Pool *pool) {
+static tn_status hold(Lazy *lazy, bool brief, Pool *pool) {
     if (lazy->holders == 0) {
         if (mprotect(lazy->data, lazy->size, PROT_READ | PROT_WRITE) != 0)
             return fail(TN_OUT_OF_MEMORY, "cannot use %zu bytes: %s", lazy->size, strerror(errno));
-        if (!take_spare(lazy->data, lazy->size)) mem_touch(lazy->data, lazy->size);
+        lazy->lent = brief && lend(lazy->data, lazy->size);
+        if (!lazy->lent) mem_touch(lazy->data, lazy->size);
         lazy->maker.make(lazy->maker.user, lazy->data, pool);
     }
     lazy->holders++;
@@ -146,7 +175,7 @@ tn_status bytes_hold(const void *bytes, Pool *pool) {
     Lazy *lazy = find(bytes);
     if (!lazy) return TN_OK;
     pthread_mutex_lock(&lazy->lock);
-    tn_status status = hold(lazy, pool);
+    tn_status status = hold(lazy, true, pool);
     pthread_mutex_unlock(&lazy->lock);
     return status;
 }
@@ -156,7 +185,9 @@ void bytes_let_go(const void *bytes) {
     if (!lazy) return;
     pthread_mutex_lock(&lazy->lock);
     if (--lazy->holders == 0) {
-        give_spare(lazy->data, lazy->size);
+        if (lazy->lent) take_back(lazy->data, lazy->size);
+        lazy->lent = false;
+        (void)madvise(lazy->data, lazy->size, MADV_DONTNEED);
         (void)mprotect(lazy->data, lazy->size, PROT_NONE);
     }
     pthread_mutex_unlock(&lazy->lock);
@@ -166,7 +197,7 @@ tn_status buffer_keep(Buffer *buffer) {
     if (!buffer_is_lazy(buffer)) return TN_OK;
     Lazy *lazy = buffer->user;
     pthread_mutex_lock(&lazy->lock);
-    tn_status status = lazy->kept ? TN_OK : hold(lazy, NULL);
+    tn_status status = lazy->kept ? TN_OK : hold(lazy, false, NULL);
     lazy->kept = status == TN_OK;
     pthread_mutex_unlock(&lazy->lock);
     return status;

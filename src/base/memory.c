@@ -74,9 +74,9 @@ static void advise(uintptr_t from, uintptr_t to, size_t step, int advice) {
 /* In huge pages as far as they fit: to clear one takes a fifth of what its small pages take. */
 void mem_touch(void *ptr, size_t size) {
 #ifdef MADV_POPULATE_WRITE
-    enum { HUGE_PAGE = 2 << 20 };
+    enum { HUGE_PAGE = 2 << 20, LEAST = 128 << 10 /* fewer pages cost nothing to speak of */ };
     uintptr_t from = (uintptr_t)ptr, to = from + size;
-    if (size < BIG_SIZE) return;
+    if (size < LEAST) return;
     advise(from, to, HUGE_PAGE, MADV_HUGEPAGE);
     advise(from, to, page_size(), MADV_POPULATE_WRITE);
 #else

@@ -211,14 +211,17 @@ tn_status frame_plan(Frame *f, const Tensor *inputs, const Tensor *captures) {
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* A quarter more than there was, where that is enough: sizes that grow a little each time seldom find it too small. What is not large will be used whole, and is brought in at once; the room beyond it when it is used. */
+/* A quarter more than there was, where that is enough: sizes that grow a little each time seldom find it too small. What is not
+   large will be used whole, and is brought in at once; the room beyond it when it is used. */
 static tn_status take_memory(Context *ctx, const Memory *before, size_t size, Memory *out) {
     enum { MOST_TOUCHED = 64 << 20, LEAST = 64 << 10 /* fewer pages cost nothing to speak of */ };
     size_t room = before->size + before->size / 4;
     out->size = before->size >= LEAST && size < room && room <= ctx->limits.max_bytes ? room : size;
-    out->base = mem_alloc(&ctx->allocator, out->size, PLAN_ALIGN);
+    bool zero;
+    out->base = mem_raw(&ctx->allocator, out->size, PLAN_ALIGN, &zero);
     if (!out->base) return TN_OUT_OF_MEMORY;
     mem_touch(out->base, size < MOST_TOUCHED ? size : MOST_TOUCHED);
+    if (!zero) memset(out->base, 0, out->size);
     return TN_OK;
 }
 
