@@ -61,16 +61,19 @@ static void chunk_free(Chunk *c) {
     mem_free(&allocator_default, c, sizeof *c);
 }
 
+static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
 /* What cannot be brought in ahead comes when it is written. */
 static void touch(Chunk *c, size_t end) {
 #ifdef MADV_POPULATE_WRITE
-    bool small = !c->next && c->touched < FEW_BYTES;
-    if (end <= c->touched) return;
-    size_t step = small ? STEP : HUGE_PAGE, to = min_i64((int64_t)((end + step - 1) / step * step), CHUNK);
-    size_t huge = (c->touched + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    if (!small && to > huge) (void)madvise(c->base + huge, to - huge, MADV_HUGEPAGE);
-    (void)madvise(c->base + c->touched, to - c->touched, MADV_POPULATE_WRITE);
-    c->touched = to;
+    while (c->touched < end) {
+        size_t from = c->touched, next = (from / HUGE_PAGE + 1) * HUGE_PAGE, some = from + round_up(end - from, STEP);
+        bool huge = from % HUGE_PAGE == 0 && (c->next || from >= FEW_BYTES);
+        size_t to = huge ? round_up(end, HUGE_PAGE) : some < next ? some : next;
+        if (huge) (void)madvise(c->base + from, to - from, MADV_HUGEPAGE);
+        (void)madvise(c->base + from, to - from, MADV_POPULATE_WRITE);
+        c->touched = to;
+    }
 #else
     (void)c, (void)end;
 #endif
@@ -78,7 +81,7 @@ static void touch(Chunk *c, size_t end) {
 
 static void *take(size_t size, size_t align) {
     Chunk *c = chunks;
-    size_t at = c ? (c->used + align - 1) / align * align : 0;
+    size_t at = c ? round_up(c->used, align) : 0;
     if (!c || at + size > CHUNK) c = chunk_new(), at = 0;
     if (!c) return NULL;
     touch(c, at + size);
