@@ -15,11 +15,11 @@ typedef struct Settling {
     Built *built;
     Context *ctx;
     Arena arena;
-    Tensor wide[RULE_NODES * 4]; /* by new node: its result in float64 */
-    bool have[RULE_NODES * 4];
-    bool by_rows[RULE_NODES * 4]; /* likewise, but computed when it is rounded */
-    Tensor view[RULE_NODES * 4];  /* of a reshaped constant: that constant in its own type, not counted */
-    bool is_view[RULE_NODES * 4];
+    Tensor *wide;  /* by new node: its result in float64 */
+    bool *have;    /* that there is one */
+    bool *by_rows; /* likewise, but computed when it is rounded */
+    Tensor *view;  /* of a reshaped constant: that constant in its own type, not counted */
+    bool *is_view;
 } Settling;
 
 static bool is_wide_enough(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
@@ -320,18 +320,24 @@ static tn_status settle(Settling *s) {
     return TN_OK;
 }
 
+static tn_status settle_all(Settling *s, size_t n) {
+    s->wide = arena_array(&s->arena, Tensor, n);
+    s->view = arena_array(&s->arena, Tensor, n);
+    s->have = arena_array(&s->arena, bool, n);
+    s->by_rows = arena_array(&s->arena, bool, n);
+    s->is_view = arena_array(&s->arena, bool, n);
+    if (!s->wide || !s->view || !s->have || !s->by_rows || !s->is_view) return TN_OUT_OF_MEMORY;
+    tn_status status = settle(s);
+    for (size_t i = 0; i < n; i++) tensor_release(&s->wide[i]);
+    return status;
+}
+
 tn_status built_settle(const Match *m, Built *built) {
     if (built->n == 0) return TN_OK;
     Context *ctx = built->nodes[0]->graph->model->ctx;
-    Settling *s = mem_alloc(&ctx->allocator, sizeof *s, alignof(Settling));
-    if (!s) return TN_OUT_OF_MEMORY;
-    s->match = m;
-    s->built = built;
-    s->ctx = ctx;
-    arena_init(&s->arena, &ctx->allocator);
-    tn_status status = settle(s);
-    for (size_t i = 0; i < sizeof s->wide / sizeof *s->wide; i++) tensor_release(&s->wide[i]);
-    arena_free(&s->arena);
-    mem_free(&ctx->allocator, s, sizeof *s);
+    Settling s = {.match = m, .built = built, .ctx = ctx};
+    arena_init(&s.arena, &ctx->allocator);
+    tn_status status = settle_all(&s, built->n);
+    arena_free(&s.arena);
     return status;
 }
