@@ -199,6 +199,8 @@ tn_status frame_choose(Frame *f, const Tensor *inputs, const Tensor *captures) {
 }
 
 tn_status frame_place(Frame *f) {
+    bytes_trim(); /* what packing took is not there beside what the plan takes */
+    store_trim();
     if (f->program->instrs.len > 0) TRY(segment_place(f, 0));
     f->planned = true;
     return TN_OK;
