@@ -6,13 +6,25 @@
 
 /* ---- making -------------------------------------------------------------------------------------------------- */
 
+/* Whether these are all outputs, in the model's order, and no input is left out for them: then a model that was saved
+   optimised is so for the session. */
+static bool are_all(const Graph *g, const tn_session_options *o) {
+    if (o->n_outputs != graph_n_outputs(g)) return false;
+    for (size_t i = 0; i < o->n_outputs; i++)
+        if (!o->outputs[i] || !str_equal(g->output_names.data[i], str_of(o->outputs[i]))) return false;
+    for (size_t i = 0; i < g->inputs.len; i++)
+        if (!g->inputs.data[i]->uses) return false;
+    return true;
+}
+
 static tn_status run_passes(tn_session *s, const tn_session_options *o) {
     const Allocator *a = &s->ctx->allocator;
     s->passes = mem_alloc(a, sizeof *s->passes, alignof(PassPlan));
     if (!s->passes) return TN_OUT_OF_MEMORY;
     TRY(pass_plan_init(s->passes, a, o->passes));
     tn_path all = {.outputs = o->outputs, .n_outputs = o->n_outputs};
-    Paths paths = o->n_paths ? (Paths){o->paths, o->n_paths} : (Paths){&all, o->n_outputs ? 1 : 0};
+    bool whole = o->n_outputs == 0 || are_all(s->model->ir->main, o);
+    Paths paths = o->n_paths ? (Paths){o->paths, o->n_paths} : (Paths){&all, whole ? 0 : 1};
     TRY(pass_plan_add_paths(s->passes, &paths));
     TRY(optimized_acquire(s->model, s->passes, &paths, &s->optimized, &s->report));
     s->ir = s->optimized ? s->optimized->ir : s->model->ir;

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "session/session_int.h"
+
 static const char net[] = FORM(/* a value that two others need, and an input that goes around it */
                                "graph @net(%x: f32[n,4], %weight: f32[4,4]) -> (%y, \"second\" = %z) {\n"
                                "  %product = MatMul(%x, %weight)\n  %relu = Relu(%product)\n  %sum = Add(%relu, %x)\n"
@@ -63,6 +65,28 @@ static void assert_inputs(const tn_session *s, const char *const *names, size_t 
         OK(tn_session_input(s, i, &info));
         assert_string_equal(info.name, names[i]);
     }
+}
+
+/* All outputs in the model's order are the whole model: one that is optimised already is taken as it is. */
+static void test_all_outputs(void **state) {
+    static const struct {
+        const char *names[2];
+        size_t n;
+        bool whole;
+    } cases[] = {{{"y", "second"}, 2, true}, {{"second", "y"}, 2, false}, {{"y"}, 1, false}, {{NULL}, 0, true}};
+    (void)state;
+    Fix f;
+    tn_model *better;
+    begin(&f, net);
+    OK(tn_model_optimize(f.model, NULL, &better, NULL));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        tn_session *s;
+        OK(tn_session_create(better, &(tn_session_options){.outputs = cases[k].names, .n_outputs = cases[k].n}, &s));
+        assert_int_equal(s->optimized == NULL, cases[k].whole);
+        tn_session_release(s);
+    }
+    tn_model_release(better);
+    end(&f);
 }
 
 static void test_one_path(void **state) {
@@ -794,6 +818,7 @@ static void test_defer_packing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defer_packing),
+        cmocka_unit_test(test_all_outputs),
         cmocka_unit_test(test_one_path),
         cmocka_unit_test(test_more_paths),
         cmocka_unit_test(test_lowering),
