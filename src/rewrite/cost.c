@@ -46,7 +46,8 @@ static bool is_part(const OpSchema *op) {
     return is_one_of(op, names, sizeof names / sizeof *names);
 }
 
-/* Parts of a convolution's channels, which lie side by side: what reads some of them is slower, or gets them copied. */
+/* Parts of a convolution's channels, which lie side by side: what reads some of them is slower, or gets them copied, and the
+   functions behind the convolution are no part of it any more, so each goes through its part once more. */
 static bool cuts_channels(const Node *node) {
     const Value *v = node_operand(node, 0);
     bool conv = v && v->def && !v->def->op->domain && strcmp(v->def->op->name, "Conv") == 0;
@@ -85,7 +86,8 @@ double node_cost_plain(void *user, const Node *node, const Shape *in, const Shap
     if (is_part(node->op) && !cuts_channels(node)) return PART;
     bool moves = node->op->kind == OP_DEFORMABLE;
     double bytes = 0;
-    for (uint32_t i = 0; i < node->n_results; i++) bytes += (moves ? 2 : 1) * bytes_of(node->results[i], &out[i]);
+    double times = cuts_channels(node) ? 4 : moves ? 2 : 1;
+    for (uint32_t i = 0; i < node->n_results; i++) bytes += times * bytes_of(node->results[i], &out[i]);
     if (moves) return LAUNCH + bytes / BYTES_PER_NS;
     for (uint32_t i = 0; i < node->n_operands; i++)
         if (!is_read_before(node, i)) bytes += bytes_of(node->operands[i].value, &in[i]);
