@@ -26,6 +26,13 @@ static T FN(sum_last)(const FN(EinsumJob) * job, const int64_t *at, int64_t n, i
     return sum;
 }
 
+/* Where nothing is summed: a product that is -0 stays so. */
+static T FN(product)(const FN(EinsumJob) * job, const int64_t *at) {
+    T product = job->x[0][at[0]];
+    for (int i = 1; i < job->plan->n_in; i++) product *= job->x[i][at[i]];
+    return product;
+}
+
 static void FN(einsum_range)(void *arg, int64_t begin, int64_t end) {
     const FN(EinsumJob) *job = arg;
     const EinsumPlan *plan = job->plan;
@@ -37,17 +44,17 @@ static void FN(einsum_range)(void *arg, int64_t begin, int64_t end) {
             rest /= plan->size[d];
         }
         T sum = 0;
-        bool more = true;
+        bool more = n_sum > 0;
         while (more) {
             int64_t here[OP_MAX_INPUTS];
             for (int i = 0; i < plan->n_in; i++) {
                 here[i] = at[i];
                 for (int d = 0; d + 1 < n_sum; d++) here[i] += index[d] * job->stride[i][n_out + d];
             }
-            sum += n_sum ? FN(sum_last)(job, here, plan->size[last], last) : FN(sum_last)(job, here, 1, 0);
+            sum += FN(sum_last)(job, here, plan->size[last], last);
             more = n_sum > 1 && next_index(n_sum - 1, plan->size + n_out, index);
         }
-        job->y[item] = sum;
+        job->y[item] = n_sum ? sum : FN(product)(job, at);
     }
 }
 

@@ -10,8 +10,8 @@ static tn_status run(PassRun *run, Graph *graph) {
     for (Node *node = graph->first, *next, *before; node; node = next) {
         bool expanded = false;
         before = node->prev;
-        const Type *type = node->results[0]->type;
-        if (node->op == einsum && type->kind == TYPE_TENSOR && dtype_is_float(type->dtype)) {
+        const Type *type = node->op == einsum ? node->results[0]->type : NULL;
+        if (type && type->kind == TYPE_TENSOR && dtype_is_float(type->dtype)) {
             if (!pass_may_change(run)) break;
             TRY(op_lower(node, false, &expanded));
         }

@@ -8,9 +8,12 @@ import os
 import random
 import sys
 
-import numpy as np
-import tenonrt
-from harness import Report, scratch
+import tenonrt_env
+
+tenonrt_env.enter()
+import numpy as np  # noqa: E402
+import tenonrt  # noqa: E402
+from harness import Report, scratch  # noqa: E402
 
 FOLDER = scratch("passes_expand_einsum")
 EACH = 24  # equations of one model
