@@ -64,21 +64,12 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align) {
     return zero || !ptr ? ptr : memset(ptr, 0, size ? size : 1);
 }
 
-/* The part between multiples of `step`. */
-static void advise(uintptr_t from, uintptr_t to, size_t step, int advice) {
-    from = (from + step - 1) / step * step;
-    to = to / step * step;
-    if (to > from) (void)madvise((void *)from, to - from, advice);
-}
-
-/* In huge pages as far as they fit: to clear one takes a fifth of what its small pages take. */
 void mem_touch(void *ptr, size_t size) {
 #ifdef MADV_POPULATE_WRITE
-    enum { HUGE_PAGE = 2 << 20, LEAST = 128 << 10 /* fewer pages cost nothing to speak of */ };
-    uintptr_t from = (uintptr_t)ptr, to = from + size;
-    if (size < LEAST) return;
-    advise(from, to, HUGE_PAGE, MADV_HUGEPAGE);
-    advise(from, to, page_size(), MADV_POPULATE_WRITE);
+    enum { LEAST = 128 << 10 /* fewer pages cost nothing to speak of */ };
+    uintptr_t page = page_size(), from = ((uintptr_t)ptr + page - 1) / page * page,
+              to = ((uintptr_t)ptr + size) / page * page;
+    if (size >= LEAST) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 #else
     (void)ptr, (void)size;
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for blocks that are written at once and live about as long as each other, as packed weights do: they lie side by side,
-   so their pages come in many at a time and in huge ones, which costs a fraction of a fault for each page. What is given
-   back goes back to the kernel in whole pages. */
+   so their pages come in many at a time, which costs a fraction of a fault for each. What is given back goes back to the kernel
+   in whole pages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
@@ -12,11 +12,9 @@
 #include "base/asan_int.h"
 
 enum {
-    HUGE_PAGE = 2 << 20,
     CHUNK = 64 << 20,     /* of addresses */
     MOST_BLOCK = 4 << 20, /* larger ones have a mapping of their own */
-    FEW_BYTES = 2 << 20,  /* up to there pages are small, so that small models take no more than they need */
-    STEP = 256 << 10
+    STEP = 256 << 10      /* so much comes in at once */
 };
 
 /* A sanitizer cannot watch blocks in memory that it did not hand out. */
@@ -27,7 +25,7 @@ enum { WATCHED = 0 };
 #endif
 
 typedef struct Chunk {
-    char *base;     /* a multiple of HUGE_PAGE */
+    char *base;
     size_t used;    /* handed out; never twice */
     size_t touched; /* there already, whole pages */
     size_t live;    /* bytes */
@@ -39,17 +37,13 @@ static Chunk *chunks; /* the newest first: blocks come from there */
 
 static Chunk *chunk_new(void) {
     Chunk *c = mem_alloc(&allocator_default, sizeof *c, alignof(Chunk));
-    char *base = c ? mmap(NULL, CHUNK + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                          -1, 0)
+    char *base = c ? mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                    : MAP_FAILED;
     if (base == MAP_FAILED) {
         mem_free(&allocator_default, c, sizeof *c);
         return NULL;
     }
-    size_t head = -(uintptr_t)base & (HUGE_PAGE - 1);
-    if (head > 0) munmap(base, head);
-    munmap(base + head + CHUNK, HUGE_PAGE - head);
-    *c = (Chunk){.base = base + head, .next = chunks};
+    *c = (Chunk){.base = base, .next = chunks};
     return chunks = c;
 }
 
@@ -66,14 +60,10 @@ static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * s
 /* What cannot be brought in ahead comes when it is written. */
 static void touch(Chunk *c, size_t end) {
 #ifdef MADV_POPULATE_WRITE
-    while (c->touched < end) {
-        size_t from = c->touched, next = (from / HUGE_PAGE + 1) * HUGE_PAGE, some = from + round_up(end - from, STEP);
-        bool huge = from % HUGE_PAGE == 0 && (c->next || from >= FEW_BYTES);
-        size_t to = huge ? round_up(end, HUGE_PAGE) : some < next ? some : next;
-        if (huge) (void)madvise(c->base + from, to - from, MADV_HUGEPAGE);
-        (void)madvise(c->base + from, to - from, MADV_POPULATE_WRITE);
-        c->touched = to;
-    }
+    if (c->touched >= end) return;
+    size_t some = c->touched + round_up(end - c->touched, STEP), to = some < CHUNK ? some : CHUNK;
+    (void)madvise(c->base + c->touched, to - c->touched, MADV_POPULATE_WRITE);
+    c->touched = to;
 #else
     (void)c, (void)end;
 #endif
