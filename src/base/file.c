@@ -53,13 +53,14 @@ static tn_status note_mapping(const Allocator *a, void *data, size_t size, Mappi
 }
 
 void file_forget(const void *bytes, size_t n) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)bytes + page - 1) / page * page;
-    uintptr_t to = ((uintptr_t)bytes + n) / page * page;
-    if (to <= from) return;
+    void *first;
+    size_t size = whole_pages(bytes, n, &first);
+    uintptr_t from = (uintptr_t)first;
+    if (size == 0) return;
     pthread_mutex_lock(&mappings_lock);
     for (const Mapping *m = mappings; m; m = m->next)
-        if ((uintptr_t)m->data <= from && to <= (uintptr_t)m->data + m->size)
-            (void)madvise((void *)from, to - from, MADV_DONTNEED);
+        if ((uintptr_t)m->data <= from && from + size <= (uintptr_t)m->data + m->size)
+            (void)madvise(first, size, MADV_DONTNEED);
     pthread_mutex_unlock(&mappings_lock);
 }
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 typedef struct Lazy {
     const Allocator *allocator;
@@ -121,7 +120,7 @@ static Lazy *find(const void *bytes) {
 }
 
 static tn_status reserve(const Allocator *a, size_t size, Lazy **out) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (size / page + 1) * page;
+    size_t page = page_size(), whole = (size / page + 1) * page;
     if (size > PTRDIFF_MAX - page) return fail_memory(size);
     Lazy *lazy = mem_alloc(a, sizeof *lazy, alignof(Lazy));
     if (!lazy) return TN_OUT_OF_MEMORY;

@@ -17,7 +17,14 @@
 #define BIG_SIZE ((size_t)1 << 20)
 #endif
 
-static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+size_t whole_pages(const void *ptr, size_t size, void **first) {
+    uintptr_t page = page_size(), from = ((uintptr_t)ptr + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)ptr + size) / page * page;
+    *first = (void *)from;
+    return to > from ? to - from : 0;
+}
 
 static void *map_pages(size_t size, size_t align) {
     size_t slack = align > page_size() ? align : 0;
@@ -67,9 +74,9 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align) {
 void mem_touch(void *ptr, size_t size) {
 #ifdef MADV_POPULATE_WRITE
     enum { LEAST = 128 << 10 /* fewer pages cost nothing to speak of */ };
-    uintptr_t page = page_size(), from = ((uintptr_t)ptr + page - 1) / page * page,
-              to = ((uintptr_t)ptr + size) / page * page;
-    if (size >= LEAST) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+    void *first;
+    size_t n = whole_pages(ptr, size, &first);
+    if (size >= LEAST) (void)madvise(first, n, MADV_POPULATE_WRITE);
 #else
     (void)ptr, (void)size;
 #endif

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/base.h"
 
@@ -88,11 +87,11 @@ static Chunk *chunk_of(const void *ptr) {
 
 /* The page that a neighbour begins or ends in stays. */
 static void give(Chunk *c, char *ptr, size_t size) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), from = (size_t)(ptr - c->base + (ptrdiff_t)page - 1) / page * page,
-           to = (size_t)(ptr - c->base + (ptrdiff_t)size) / page * page;
+    void *first;
+    size_t n = whole_pages(ptr, size, &first);
     c->live -= size;
     if (c->live == 0) chunk_free(c);
-    else if (to > from) (void)madvise(c->base + from, to - from, MADV_DONTNEED);
+    else if (n > 0) (void)madvise(first, n, MADV_DONTNEED);
 }
 
 static void *store_alloc(void *user, size_t size, size_t align) {
@@ -121,10 +120,9 @@ static void store_free(void *user, void *ptr, size_t size) {
 const Allocator allocator_store = {store_alloc, store_free, NULL};
 
 void store_trim(void) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     pthread_mutex_lock(&lock);
     if (chunks) {
-        size_t end = (chunks->used + page - 1) / page * page;
+        size_t end = round_up(chunks->used, page_size());
         if (end < chunks->touched) (void)madvise(chunks->base + end, chunks->touched - end, MADV_DONTNEED);
         chunks->touched = min_i64((int64_t)chunks->touched, (int64_t)end);
     }
