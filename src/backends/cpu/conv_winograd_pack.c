@@ -30,32 +30,12 @@ static const double points_step2_4[] = {
     AT_2(0, 2 * S3), AT_2(S, -2 * S3), AT_2(-S, -6 * S3), AT_2(2 * S, 6 * S3), 0, 0, 1, 0, 1, 0};
 static const double back_step2_4[] = {2 * S3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
 
+#define SEVEN_POINTS(AT_N) \
+    AT_N(0, -1.0), AT_N(0.5, 1.40625), AT_N(-0.5, 1.40625), AT_N(1, -4.5), AT_N(-1, -4.5), AT_N(2, 90.0), AT_N(-2, 90.0)
 #define AT_4(x, n) AT(x, n), (x) * (x) * (x) / (n)
-static const double points_phases[] = {AT_4(0, -1.0),
-                                       AT_4(0.5, 1.40625),
-                                       AT_4(-0.5, 1.40625),
-                                       AT_4(1, -4.5),
-                                       AT_4(-1, -4.5),
-                                       AT_4(2, 90.0),
-                                       AT_4(-2, 90.0),
-                                       0,
-                                       0,
-                                       0,
-                                       1};
-
+static const double points_phases[] = {SEVEN_POINTS(AT_4), 0, 0, 0, 1};
 #define AT_5(x, n) AT_4(x, n), (x) * (x) * (x) * (x) / (n)
-static const double points_wide[] = {AT_5(0, -1.0),
-                                     AT_5(0.5, 1.40625),
-                                     AT_5(-0.5, 1.40625),
-                                     AT_5(1, -4.5),
-                                     AT_5(-1, -4.5),
-                                     AT_5(2, 90.0),
-                                     AT_5(-2, 90.0),
-                                     0,
-                                     0,
-                                     0,
-                                     0,
-                                     1};
+static const double points_wide[] = {SEVEN_POINTS(AT_5), 0, 0, 0, 0, 1};
 
 enum { NEVER = 99 };
 const WinogradSpec winograd_spec[N_WINOGRAD] = {

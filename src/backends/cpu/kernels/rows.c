@@ -89,18 +89,17 @@ INLINE double reduce_block(RowsKind kind, const float *x, int64_t n) {
     return (double)(nan != nan ? nan : top);
 }
 
+/* A function for each kind. */
+#define EACH_KIND(DEFINE) \
+    DEFINE(sum, ROWS_SUM) DEFINE(abs, ROWS_ABS) DEFINE(square, ROWS_SQUARE) DEFINE(max, ROWS_MAX) DEFINE(min, ROWS_MIN)
 #define REDUCE(name, kind)                                                                 \
-    static double name(const float *x, int64_t n) {                                        \
+    static double reduce_##name(const float *x, int64_t n) {                               \
         double result = (double)first_of(kind)[0];                                         \
         for (int64_t i = 0; i < n; i += BLOCK)                                             \
             result = join(kind, result, reduce_block(kind, x + i, min_i64(BLOCK, n - i))); \
         return result;                                                                     \
     }
-REDUCE(reduce_sum, ROWS_SUM)
-REDUCE(reduce_abs, ROWS_ABS)
-REDUCE(reduce_square, ROWS_SQUARE)
-REDUCE(reduce_max, ROWS_MAX)
-REDUCE(reduce_min, ROWS_MIN)
+EACH_KIND(REDUCE)
 
 /* ---- short rows -------------------------------------------------------------------------------------------------- */
 
@@ -130,15 +129,11 @@ INLINE void reduce_short(RowsKind kind, float *y, const float *x, int64_t x_ld, 
     }
 }
 
-#define REDUCE_SHORT(name, kind)                                                        \
-    static void name(float *y, const float *x, int64_t x_ld, int64_t rows, int64_t n) { \
-        reduce_short(kind, y, x, x_ld, rows, n);                                        \
+#define REDUCE_SHORT(name, kind)                                                                \
+    static void short_##name(float *y, const float *x, int64_t x_ld, int64_t rows, int64_t n) { \
+        reduce_short(kind, y, x, x_ld, rows, n);                                                \
     }
-REDUCE_SHORT(short_sum, ROWS_SUM)
-REDUCE_SHORT(short_abs, ROWS_ABS)
-REDUCE_SHORT(short_square, ROWS_SQUARE)
-REDUCE_SHORT(short_max, ROWS_MAX)
-REDUCE_SHORT(short_min, ROWS_MIN)
+EACH_KIND(REDUCE_SHORT)
 
 /* ---- rows of any length ------------------------------------------------------------------------------------------ */
 
@@ -320,15 +315,11 @@ INLINE void columns(RowsKind kind, double *acc, const float *x, int64_t ld, int6
     }
 }
 
-#define COLUMNS(name, kind)                                                                 \
-    static void name(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols) { \
-        columns(kind, acc, x, ld, rows, cols);                                              \
+#define COLUMNS(name, kind)                                                                           \
+    static void columns_##name(double *acc, const float *x, int64_t ld, int64_t rows, int64_t cols) { \
+        columns(kind, acc, x, ld, rows, cols);                                                        \
     }
-COLUMNS(columns_sum, ROWS_SUM)
-COLUMNS(columns_abs, ROWS_ABS)
-COLUMNS(columns_square, ROWS_SQUARE)
-COLUMNS(columns_max, ROWS_MAX)
-COLUMNS(columns_min, ROWS_MIN)
+EACH_KIND(COLUMNS)
 
 static void moments_columns(double *sums, double *squares, const float *x, int64_t ld, int64_t rows, int64_t cols,
                             const float *about) {
