@@ -173,7 +173,7 @@ int npz_load(tn_context *context, const char *path, const char *name, tn_tensor 
 /* ---- passes (settings.c, records.c) --------------------------------------------------------------------------- */
 
 typedef struct PassOptions {
-    char *passes, *level, *lowering;
+    char *passes, *level, *lowering, *accuracy;
     char **added, **disabled, **places, **rules;
     int unproven;
     tn_pass_settings settings; /* filled by passes_read */
@@ -186,6 +186,7 @@ typedef struct PassOptions {
         {"disable", '\0', POPT_ARG_ARGV, &(o).disabled, 0, "a pass not to run", "PASS"},                               \
         {"place", '\0', POPT_ARG_ARGV, &(o).places, 0, "where nodes may run, best first: cpu, cpu/f16", "PLACE"},      \
         {"lowering", '\0', POPT_ARG_STRING, &(o).lowering, 0, "how ops are run: Conv=geometry,Gather=loop", "OP=HOW"}, \
+        {"accuracy", '\0', POPT_ARG_STRING, &(o).accuracy, 0, "how exact kernels are: normal, high (normal)", "HOW"},  \
         {"rules", '\0', POPT_ARG_ARGV, &(o).rules, 0, "a file of rewrite rules, proven when it is read", "FILE"}, {    \
         "unproven", '\0', POPT_ARG_NONE, &(o).unproven, 0, "take those rules as they are", NULL                        \
     }

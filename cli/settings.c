@@ -38,6 +38,14 @@ static int read_level(const Command *command, const char *level, tn_pass_setting
     return GO_ON;
 }
 
+static int read_accuracy(const Command *command, const char *how, tn_pass_settings *s) {
+    static const char *const names[] = {[TN_ACCURACY_NORMAL] = "normal", [TN_ACCURACY_HIGH] = "high"};
+    enum { N = sizeof names / sizeof *names };
+    for (int k = 0; k < N; k++)
+        if (!how || strcmp(how, names[k]) == 0) return s->accuracy = (tn_accuracy)k, GO_ON;
+    return usage_error(command, "--accuracy: it is normal or high, not \"%s\"%s", how, suggestion(how, names, N));
+}
+
 int passes_read(const Command *command, PassOptions *o) {
     tn_pass_settings *s = &o->settings;
     s->pipeline = o->passes;
@@ -50,6 +58,7 @@ int passes_read(const Command *command, PassOptions *o) {
     s->places = o->place_list = need(calloc(s->n_places + 1, sizeof(tn_place)));
     int code = rules_load(o->rules, !o->unproven);
     if (code == GO_ON) code = read_level(command, o->level, s);
+    if (code == GO_ON) code = read_accuracy(command, o->accuracy, s);
     for (size_t i = 0; i < s->n_places && code == GO_ON; i++)
         code = read_place(command, o->places[i], &o->place_list[i]);
     if (code != GO_ON) return code;

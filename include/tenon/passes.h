@@ -119,6 +119,13 @@ typedef enum tn_print_when {
     TN_PRINT_ON_FAILURE = 8
 } tn_print_when;
 
+/* How exact kernels are where being less so is faster. docs/kernels.md. */
+typedef enum tn_accuracy {
+    TN_ACCURACY_NORMAL, /* they may compute sums of products by other products, as Winograd's algorithm does: within 1e-3 of the
+                           result's scale, in practice 1e-5 */
+    TN_ACCURACY_HIGH /* sums are of the products that the op's definition names */
+} tn_accuracy;
+
 /* Zero means the default in each field. */
 typedef struct tn_pass_settings {
     tn_opt_level opt_level;
@@ -131,6 +138,7 @@ typedef struct tn_pass_settings {
     size_t n_places;
     const char *lowering;     /* how ops are run, whatever their target would do: "Conv=geometry,Gather=loop,*=origin";
                                         see docs/geometry.md. In sessions. NULL: as the target does */
+    tn_accuracy accuracy;     /* in sessions */
     uint64_t max_passes;      /* only the first of them run; 0: all */
     uint64_t max_changes;     /* and only so many single changes are made; 0: all */
     bool verify_each;         /* check the model after each pass that changed it; always done after each phase */

@@ -62,16 +62,17 @@ static const char **text_array(PyObject *tuple, size_t *n) {
 
 bool py_pass_settings(PyObject *from, PassSettings *out) {
     PyObject *added, *disabled;
-    int level, verify;
+    int level, verify, accuracy = TN_ACCURACY_NORMAL;
     unsigned long long changes, passes;
     *out = (PassSettings){.given = from != Py_None};
     if (!out->given) return true;
     tn_pass_settings *s = &out->settings;
-    if (!PyArg_ParseTuple(from, "ziO!O!pKK|z", &s->pipeline, &level, &PyTuple_Type, &added, &PyTuple_Type, &disabled,
-                          &verify, &passes, &changes, &s->lowering))
+    if (!PyArg_ParseTuple(from, "ziO!O!pKK|zi", &s->pipeline, &level, &PyTuple_Type, &added, &PyTuple_Type, &disabled,
+                          &verify, &passes, &changes, &s->lowering, &accuracy))
         return false;
     s->opt_level = (tn_opt_level)(level < 0 ? TN_OPT_DEFAULT : TN_OPT_0 + level);
     s->verify_each = verify;
+    s->accuracy = (tn_accuracy)accuracy;
     s->max_passes = passes;
     s->max_changes = changes;
     out->added = text_array(added, &s->n_added);

@@ -31,6 +31,9 @@ class ExecutionOrder(enum.IntEnum):
     MEMORY_EFFICIENT = 2
 
 
+_ACCURACIES = ("normal", "high")  # tn_accuracy
+
+
 class _Options:
     """Takes the names of its table and no others, so that a misspelt one is an error."""
 
@@ -69,6 +72,7 @@ class SessionOptions(_Options):
         "use_per_session_threads": True,
         "passes": None,
         "lowering": "",
+        "accuracy": "normal",
         "tuning_file": "",
         "tune": False,
     }
@@ -88,6 +92,7 @@ class SessionOptions(_Options):
     enable_mem_reuse: bool
     use_deterministic_compute: bool
     use_per_session_threads: bool
+    accuracy: str  # of kernels: "normal", or "high", without Winograd's algorithm and the like; Tenon's own
     lowering: str  # how ops are run, "Conv=geometry,*=origin"; Tenon's own
     tuning_file: str  # which ways to compute are the fastest, as measured before; Tenon's own
     tune: bool  # measure what the file lacks, and add it; Tenon's own
@@ -120,7 +125,9 @@ class SessionOptions(_Options):
         for name in names.keys() - known:
             warnings.warn(f"there is no pass {name!r} to be disabled", UserWarning, stacklevel=4)
         settings = _passes.settings(wanted, min(int(level), 2), (), [name for name in names if name in known])
-        return (*settings, self.lowering or None)
+        if self.accuracy not in _ACCURACIES:
+            raise InvalidArgument("INVALID_ARGUMENT", f"accuracy is {self.accuracy!r}; there are {_ACCURACIES}")
+        return (*settings, self.lowering or None, _ACCURACIES.index(self.accuracy))
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """The symbol `name` in inputs' shapes is this number: other sizes are refused."""

@@ -23,6 +23,7 @@ typedef struct KernelQuery {
     const Tensor *out;
     const struct KernelDesc *kernel; /* that is asked, or was picked; set by kernel_pick */
     int way;                         /* of `kernel`, to prepare for; 0: its own choice */
+    bool accurate;                   /* TN_ACCURACY_HIGH: sums only of the products that the op's definition names */
 } KernelQuery;
 
 /* One of several ways in which a kernel may do the same work. */

@@ -144,6 +144,7 @@ typedef struct Runner {
     uint64_t deadline; /* monotonic nanoseconds; 0: none */
     uint32_t targets;  /* bits: whose kernels may run */
     int made_moves;    /* of results that only move data: 0: as few as can be; 1: all but views; 2: all are made */
+    bool accurate;     /* what kernels are asked for, see KernelQuery */
     bool plan_only;    /* kernels prepare nothing: what is planned now cannot run */
     bool profile;
     /* Around each instruction of the outermost program; may be NULL. */

@@ -258,8 +258,12 @@ static tn_status describe_query(Planning *p, const Instr *instr, const Facts *x,
         in[k].data = constant_data(f, instr->in[k]);
         ins[k] = &in[k];
     }
-    *q = (KernelQuery){
-        .node = instr->node, .n_in = (int)instr->n_in, .n_out = (int)instr->n_out, .in = ins, .out = x->out};
+    *q = (KernelQuery){.node = instr->node,
+                       .n_in = (int)instr->n_in,
+                       .n_out = (int)instr->n_out,
+                       .in = ins,
+                       .out = x->out,
+                       .accurate = f->runner->accurate};
     return TN_OK;
 }
 
@@ -282,7 +286,8 @@ int frame_usual_way(Frame *f, size_t i) {
                      .n_out = (int)instr->n_out,
                      .in = ins,
                      .out = out,
-                     .kernel = kernel};
+                     .kernel = kernel,
+                     .accurate = f->runner->accurate};
     return kernel->offers(&q, &usual) ? usual : 0;
 }
 

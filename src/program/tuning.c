@@ -155,7 +155,7 @@ static void make_plain(Text *out, size_t from) {
 void tuning_describe(const KernelQuery *q, bool declared, Text *out) {
     const Node *node = q->node;
     size_t from = out->n;
-    text_printf(out, "%s: ", q->kernel->name);
+    text_printf(out, "%s%s: ", q->kernel->name, q->accurate ? " accurately" : "");
     put_op(node, out);
     for (uint32_t i = 0; i < node->n_attrs; i++)
         if (node->attrs[i].kind == ATTR_GRAPH) put_body(node->attrs[i].graph, out);

@@ -190,7 +190,8 @@ static tn_status pack_saved(tn_session *s, tn_model *saved, const char *path) {
     for (size_t i = 0; i < n; i++) shapes[i] = (tn_shape){s->inputs[i].rank, s->inputs[i].dims};
     for (size_t i = 0; i < n_places; i++)
         places[i] = (tn_place){s->passes->setup.places[i].target, s->passes->setup.places[i].precision};
-    const tn_pass_settings nothing = {.pipeline = "", .places = places, .n_places = n_places};
+    const tn_pass_settings nothing = {
+        .pipeline = "", .places = places, .n_places = n_places, .accuracy = s->passes->accuracy};
     TRY(tn_session_create(saved, &(tn_session_options){.passes = &nothing, .defer_plan = true}, &again));
     again->runner.tuning = s->runner.tuning; /* lent */
     tn_status status = tn_session_resize(again, shapes, n);

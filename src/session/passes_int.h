@@ -12,6 +12,7 @@
 typedef struct PassPlan {
     Arena arena;
     PassSetup setup;
+    tn_accuracy accuracy; /* of kernels */
     PassHost host;
     Pipeline pipeline;
     Pipeline shapes; /* what it says of post-partition, or what is scheduled there */

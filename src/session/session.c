@@ -29,6 +29,7 @@ static tn_status run_passes(tn_session *s, const tn_session_options *o) {
     TRY(optimized_acquire(s->model, s->passes, &paths, &s->optimized, &s->report));
     s->ir = s->optimized ? s->optimized->ir : s->model->ir;
     s->shapes_graph = pass_plan_wants_shapes(s->passes);
+    s->runner.accurate = s->passes->accuracy == TN_ACCURACY_HIGH;
     s->runner.targets = 0;
     for (size_t i = 0; i < s->passes->setup.n_places; i++)
         s->runner.targets |= target_bit(s->passes->setup.places[i].target);

@@ -155,8 +155,9 @@ static tn_status read_print(PassPlan *plan, const tn_pass_settings *s) {
 tn_status pass_plan_init(PassPlan *plan, const Allocator *allocator, const tn_pass_settings *settings) {
     static const tn_pass_settings none = {0};
     const tn_pass_settings *s = settings ? settings : &none;
-    *plan = (PassPlan){.host = {.has_kernel = has_kernel, .lowering = lowering}};
+    *plan = (PassPlan){.accuracy = s->accuracy, .host = {.has_kernel = has_kernel, .lowering = lowering}};
     arena_init(&plan->arena, allocator);
+    if (s->accuracy > TN_ACCURACY_HIGH) return fail(TN_INVALID_ARGUMENT, "%d is no accuracy", (int)s->accuracy);
     if (s->opt_level > TN_OPT_3) return fail(TN_INVALID_ARGUMENT, "%d is no opt level", (int)s->opt_level);
     plan->setup = (PassSetup){.opt_level = s->opt_level ? (int)s->opt_level - (int)TN_OPT_0 : DEFAULT_LEVEL,
                               .n_disabled = s->n_disabled,

@@ -220,6 +220,23 @@ class Tuning(unittest.TestCase):
             self.session()
 
 
+    def test_accuracy(self):
+        def ways(accuracy):
+            options = ort.SessionOptions()
+            options.accuracy = accuracy
+            session = ort.InferenceSession(self.model, options)
+            answer = session.run(None, {"x": self.x})[0]
+            return answer, {row["way"] for row in session.instructions() if row["op"].startswith("Conv")}
+
+        normal, some = ways("normal")
+        high, others = ways("high")
+        self.assertTrue(any(way.startswith("winograd") for way in some), some)
+        self.assertEqual(others, {"direct"})
+        np.testing.assert_allclose(high, normal, atol=1e-5)
+        with self.assertRaisesRegex(InvalidArgument, "normal"):
+            ways("hihg")
+
+
 class Lowering(unittest.TestCase):
     def run_with(self, lowering):
         options = ort.SessionOptions()

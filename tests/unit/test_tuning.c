@@ -158,6 +158,13 @@ static bool goes(const tn_session *s, const char *way) {
     return false;
 }
 
+static bool goes_by_winograd(const tn_session *s) {
+    tn_instruction_info info;
+    for (size_t i = 0; tn_session_instruction(s, i, &info) == TN_OK; i++)
+        if (strncmp(info.way, "winograd", 8) == 0) return true;
+    return false;
+}
+
 static tn_session *open_session(const Fix *f, const tn_session_options *o) {
     tn_session *s;
     tn_status status = tn_session_create(f->model, o, &s);
@@ -401,6 +408,50 @@ static void test_others_stay(void **state) {
     end(&f);
 }
 
+/* Nothing leads a session that is to be accurate to less exact ways: neither what kernels choose, nor measuring, nor a file. */
+static void test_accurate(void **state) {
+    (void)state;
+    static const tn_pass_settings high = {.accuracy = TN_ACCURACY_HIGH};
+    static const tn_pass_settings wrong = {.accuracy = (tn_accuracy)(TN_ACCURACY_HIGH + 1)};
+    const tn_session_options accurate = {.passes = &high, .tuning_file = path},
+                             tuned = {.passes = &high, .tuning_file = path, .tune = true};
+    Fix f;
+    tn_tensor *want[2] = {0}, *got[2] = {0};
+    tn_session *s;
+    begin(&f, 1, "1,16,12,12");
+    tn_tensor *x = image(f.ctx, 1, 12);
+    unlink(path);
+    by_reference(&f, x, want);
+    s = open_session(&f, &(tn_session_options){.tuning_file = path, .tune = true});
+    tn_session_release(s);
+    s = open_session(&f, &(tn_session_options){0});
+    assert_true(goes_by_winograd(s));
+    tn_session_release(s);
+    s = open_session(&f, &accurate);
+    assert_true(!goes_by_winograd(s) && info_of(s).n_tuned == 0);
+    answer(s, x, got);
+    assert_near(got, want);
+    release(got, 2);
+    tn_session_release(s);
+    s = open_session(&f, &tuned);
+    assert_true(!goes_by_winograd(s) && info_of(s).n_tuned > 0);
+    tn_session_release(s);
+    char *text = read_text(), *other = with_value(text, "way", "winograd4");
+    write_text(other, strlen(other));
+    s = open_session(&f, &accurate);
+    assert_false(goes_by_winograd(s));
+    answer(s, x, got);
+    assert_near(got, want);
+    release(got, 2);
+    tn_session_release(s);
+    assert_int_equal(tn_session_create(f.model, &(tn_session_options){.passes = &wrong}, &s), TN_INVALID_ARGUMENT);
+    free(text);
+    free(other);
+    release(want, 2);
+    tn_tensor_release(x);
+    end(&f);
+}
+
 static void test_files_that_cannot_be(void **state) {
     (void)state;
     Fix f;
@@ -607,6 +658,7 @@ int main(void) {
         cmocka_unit_test(test_open_sizes),
         cmocka_unit_test(test_files_that_are_something_else),
         cmocka_unit_test(test_others_stay),
+        cmocka_unit_test(test_accurate),
         cmocka_unit_test(test_files_that_cannot_be),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_body),

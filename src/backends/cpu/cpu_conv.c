@@ -86,9 +86,10 @@ static const struct {
 
 static WinogradForm form_of(Way way) { return ways_by[way].form; }
 
-static Way way_of(const ConvGeom *g, bool constant) {
+/* `winograd`: weights are constants, so that it is worth its transforms, and it is exact enough for the session. */
+static Way way_of(const ConvGeom *g, bool winograd) {
     if (depthwise_takes(g)) return WAY_DEPTHWISE;
-    WinogradForm form = constant ? winograd_form(g) : (WinogradForm){WINOGRAD_NONE, false};
+    WinogradForm form = winograd ? winograd_form(g) : (WinogradForm){WINOGRAD_NONE, false};
     for (Way way = WAY_WINOGRAD2; form.kind && way < N_WAYS; way++)
         if (ways_by[way].form.kind == form.kind && ways_by[way].form.narrow == form.narrow) return way;
     return WAY_DIRECT;
@@ -153,13 +154,13 @@ static uint32_t offers(const KernelQuery *q, int *usual) {
     heavy_open(q->node, is_conv, &h);
     const Tensor *x = conv_operand(&h, q->in, 0), *w = conv_operand(&h, q->in, 1);
     conv_geom(h.node, x, w, &q->out[0], &g);
-    bool constant = w->data && tensor_is_dense(w);
-    *usual = (int)way_of(&g, constant) + 1; /* they stand first, in their order */
+    bool winograd = w->data && tensor_is_dense(w) && !q->accurate;
+    *usual = (int)way_of(&g, winograd) + 1; /* they stand first, in their order */
     for (int i = 0; i < N_CHOICES; i++) {
         Way way = choices[i].way;
         bool fits = way == WAY_DIRECT      ? true
                     : way == WAY_DEPTHWISE ? depthwise_takes(&g)
-                                           : constant && winograd_takes(&g, form_of(way));
+                                           : winograd && winograd_takes(&g, form_of(way));
         if (fits && has_so_many(&g, way, choices[i].least)) offered |= 1u << i;
     }
     return offered;
@@ -184,23 +185,28 @@ static tn_status pack(void *arg, void *dst) {
     return TN_OK;
 }
 
+/* For constant weights. */
+static Way way_asked(const KernelQuery *q, const ConvGeom *g) {
+    return q->way ? choices[q->way - 1].way : way_of(g, !q->accurate);
+}
+
 /* Of dense weights: then sizes say how they lie. */
-static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, int way, ConvPrepared *p) {
+static tn_status prepare_weights(Context *context, const ConvGeom *g, const Tensor *w, ConvPrepared *p) {
     size_t bytes;
-    p->way = way ? choices[way - 1].way : way_of(g, true);
-    TRY(packed_bytes(g, p->way, &bytes));
+    TRY(packed_bytes(g, (Way)p->way, &bytes));
     PackKey key = {.source = tensor_bytes(w),
                    .format = ways_by[p->way].format,
                    .params = {w->dims[0], g->c, g->taps, g->group, (int64_t)cpu_level()},
                    .n_bytes = (size_t)tensor_count(w) * sizeof(float)};
-    return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, p->way, context->pool}, &p->packed);
+    return packed_get(context, &key, bytes, pack, &(PackRequest){g, w, (Way)p->way, context->pool}, &p->packed);
 }
 
 static tn_status pack_constant(const KernelQuery *q, Context *context, ConvPrepared *p) {
     const Tensor *x = conv_operand(&p->heavy, q->in, 0), *w = conv_operand(&p->heavy, q->in, 1);
     ConvGeom g;
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
-    TRY(prepare_weights(context, &g, w, q->way, p));
+    p->way = (int)way_asked(q, &g);
+    TRY(prepare_weights(context, &g, w, p));
     WinogradForm form = form_of((Way)p->way);
     p->wants_weights = form.kind && !winograd_keeps_weights(&g, form, p->packed->data);
     return TN_OK;
@@ -217,7 +223,7 @@ static bool keeps(const KernelQuery *q, const Prepared *prepared) {
     ConvGeom g;
     if (!p->packed) return !w->data || !tensor_is_dense(w);
     conv_geom(p->heavy.node, x, w, &q->out[0], &g);
-    return (q->way ? choices[q->way - 1].way : way_of(&g, true)) == (Way)p->way;
+    return way_asked(q, &g) == (Way)p->way;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
