@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element-wise nodes and groups of them. The result's dimensions are put in the order in which they lie in memory and
    neighbours merged where no operand tells them apart; then the innermost one is columns, the next rows. */
-#include <stdlib.h>
-
 #include "backends/cpu/body_program_int.h"
+#include "backends/cpu/epilogue_int.h"
 
 enum {
     ITEM = 16384, /* elements that a thread takes at once */
@@ -12,10 +11,7 @@ enum {
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-static bool is_like(const Tensor *t, const Tensor *out) {
-    return t->kind == TYPE_TENSOR && t->rank == out->rank &&
-           memcmp(t->dims, out->dims, (size_t)t->rank * sizeof *t->dims) == 0;
-}
+static bool is_like(const Tensor *t, const Tensor *out) { return t->kind == TYPE_TENSOR && same_sizes(t, out); }
 
 /* Types that bodies were looked at with are those of the graph. */
 static bool same_type(const Value *v, const Tensor *t) {
@@ -50,33 +46,10 @@ static bool fuses(const Node *inner) { return body_takes(inner); }
 /* A block is read before it is written, but only while there is one result. */
 static uint32_t in_place(const Node *node) { return node->n_results == 1 ? UINT32_MAX : 0; }
 
-/* The axes of a tensor by descending strides. */
-static void sort_axes(const Tensor *t, int *axes) {
-    for (int k = 0; k < t->rank; k++) {
-        int at = k;
-        for (; at > 0 && llabs(t->strides[axes[at - 1]]) < llabs(t->strides[k]); at--) axes[at] = axes[at - 1];
-        axes[at] = k;
-    }
-}
-
-/* The same dimensions without gaps in the order in which those of `like` lie; false where that has gaps or repeats. */
-static bool set_order_like(const Tensor *like, Tensor *out) {
-    int axes[TN_MAX_RANK];
-    int64_t strides[TN_MAX_RANK], size = 1;
-    sort_axes(like, axes);
-    for (int k = like->rank; k-- > 0;) {
-        strides[axes[k]] = size;
-        if (like->dims[axes[k]] != 1 && like->strides[axes[k]] != size) return false;
-        size *= like->dims[axes[k]];
-    }
-    memcpy(out->strides, strides, (size_t)like->rank * sizeof *strides);
-    return true;
-}
-
 static void order(const KernelQuery *q, int k, Tensor *out) {
     (void)k;
     for (int i = 0; i < q->n_in; i++)
-        if (q->in[i] && is_like(q->in[i], out) && tensor_count(out) > 1 && set_order_like(q->in[i], out)) return;
+        if (q->in[i] && is_like(q->in[i], out) && tensor_count(out) > 1 && order_like(q->in[i], out)) return;
 }
 
 /* ---- preparing --------------------------------------------------------------------------------------------------- */
@@ -190,7 +163,7 @@ static tn_status merge_dims(Run *run, const Body *body, KernelCtx *c) {
         run->out_size[i] = dtype_size(c->out[i].dtype);
         run->out[i] = (char *)c->out[i].data + c->out[i].offset * run->out_size[i];
     }
-    sort_axes(out, axes);
+    axes_by_stride(out, axes);
     for (int k = 0; k < out->rank; k++)
         if (out->dims[axes[k]] != 1) add_dim(run, (const int64_t(*)[TN_MAX_RANK])strides, c, axes[k]);
     return TN_OK;

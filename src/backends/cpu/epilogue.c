@@ -2,6 +2,8 @@
 /* What row-wise kernels share. */
 #include "backends/cpu/epilogue_int.h"
 
+#include <stdlib.h>
+
 static void discard(Prepared *prepared, const Allocator *allocator) {
     Epilogue *e = prepared->data;
     arena_free(&e->arena);
@@ -43,15 +45,19 @@ bool same_sizes(const Tensor *a, const Tensor *b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
+void axes_by_stride(const Tensor *t, int *axes) {
+    for (int k = 0; k < t->rank; k++) {
+        int at = k;
+        for (; at > 0 && llabs(t->strides[axes[at - 1]]) < llabs(t->strides[k]); at--) axes[at] = axes[at - 1];
+        axes[at] = k;
+    }
+}
+
 bool order_like(const Tensor *like, Tensor *out) {
     int axes[TN_MAX_RANK];
     int64_t strides[TN_MAX_RANK], size = 1;
     if (!same_sizes(like, out)) return false;
-    for (int k = 0; k < like->rank; k++) {
-        int at = k;
-        for (; at > 0 && like->strides[axes[at - 1]] < like->strides[k]; at--) axes[at] = axes[at - 1];
-        axes[at] = k;
-    }
+    axes_by_stride(like, axes);
     for (int k = like->rank; k-- > 0;) {
         strides[axes[k]] = size;
         if (like->dims[axes[k]] != 1 && like->strides[axes[k]] != size) return false;

@@ -30,6 +30,8 @@ const Tensor *heavy_operand(const Heavy *heavy, const Tensor *const *in, int k);
 
 /* Whether both have the same rank and sizes. */
 bool same_sizes(const Tensor *a, const Tensor *b);
+/* The axes by descending strides, whatever their signs. */
+void axes_by_stride(const Tensor *t, int *axes);
 /* Sets the order of `out`, dense and row-major, to that of an operand of the same sizes if that has no gaps. */
 bool order_like(const Tensor *like, Tensor *out);
 
