@@ -48,6 +48,13 @@ tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *re
     return status;
 }
 
+void payload_hold(const Tensor *payload, Tensor *out) {
+    pthread_mutex_lock(&payload_lock);
+    *out = *payload;
+    if (out->buffer) buffer_ref(out->buffer);
+    pthread_mutex_unlock(&payload_lock);
+}
+
 /* Large constants are not read before a run. */
 static tn_status bind_constant(Frame *f, int32_t s, bool may_read) {
     Tensor *payload = (Tensor *)value_payload(f->program->slots.data[s].value);

@@ -196,6 +196,8 @@ typedef struct Frame {
 /* A reading of a constant's or default's payload. One that lies askew in its file is replaced by an aligned copy, once
    for all sessions of the model, where that may be done now; so do bytes that are made when they are needed. */
 tn_status payload_read(Context *ctx, Tensor *payload, bool may_align, Tensor *reading);
+/* The payload as it is now; holds its buffer, for tensor_release. */
+void payload_hold(const Tensor *payload, Tensor *out);
 tn_status frame_new(const Program *program, Runner *runner, Memory *memory /* NULL: its own */, Frame **out);
 void frame_free(Frame *frame); /* NULL is ignored */
 

@@ -195,24 +195,25 @@ tn_status tn_value_get_info(const tn_value *value, tn_value_info *info) {
     return TN_OK;
 }
 
+/* Becomes a tensor that callers can read as it lies. */
+static tn_status make_plain(Context *ctx, Tensor *t) {
+    Tensor plain;
+    if (t->buffer && tensor_is_dense(t) && t->offset == 0 && !tensor_is_misaligned(t)) return TN_OK;
+    TRY(tensor_new(ctx, t->dtype, t->rank, t->dims, &plain));
+    tn_status status = copy_dense(t, plain.data, 0, ctx->pool);
+    tensor_release(status == TN_OK ? t : &plain);
+    if (status == TN_OK) *t = plain;
+    return status;
+}
+
 tn_tensor *payload_handle(Context *ctx, const Tensor *payload) {
+    Tensor t;
     tn_tensor *out = NULL;
-    if (!payload || buffer_keep(payload->buffer) != TN_OK) return NULL;
-    Tensor copy = *payload;
-    if (payload->buffer && tensor_is_dense(payload) && payload->offset == 0 && !tensor_is_misaligned(payload)) {
-        buffer_ref(copy.buffer);
-    } else {
-        if (tensor_new(ctx, payload->dtype, payload->rank, payload->dims, &copy) != TN_OK) return NULL;
-        if (copy_dense(payload, copy.data, 0, ctx->pool) != TN_OK) {
-            tensor_release(&copy);
-            return NULL;
-        }
-    }
-    if (tensor_handle(ctx, &copy, &out) != TN_OK) {
-        tensor_release(&copy);
-        return NULL;
-    }
-    return out;
+    if (!payload) return NULL;
+    payload_hold(payload, &t);
+    bool made = buffer_keep(t.buffer) == TN_OK && make_plain(ctx, &t) == TN_OK && tensor_handle(ctx, &t, &out) == TN_OK;
+    if (!made) tensor_release(&t);
+    return made ? out : NULL;
 }
 
 tn_tensor *tn_value_constant(const tn_value *value) {
