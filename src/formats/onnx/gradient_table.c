@@ -94,9 +94,7 @@ static tn_status factor(Formula *f, Value **out) {
     }
     if (take(f, "(")) {
         TRY(compare(f, out));
-        bool closed = take(f, ")");
-        assert(closed);
-        return TN_OK;
+        return take(f, ")") ? TN_OK : fail(TN_INTERNAL, "a formula lacks \")\"");
     }
     return *f->s >= '0' && *f->s <= '9' ? number(f, out) : word(f, out);
 }
