@@ -90,6 +90,9 @@ typedef struct KernelDesc {
     int (*grows)(const Node *node, int k);
     /* Result 0 may lie in rows with gaps between them: elements of a row one behind the other, rows any distance apart. */
     bool gaps;
+    /* Whether it is slow where rows of operand 0 or of result 0 lie parts of a page apart, all at the same few places of
+       their pages; the planner then lays them a little further apart where everybody takes that. NULL: it is not. */
+    bool (*avoids_pages)(const Node *node);
     /* Modelled nanoseconds on one thread; NULL: flops of the op / 1e9. */
     double (*cost)(const KernelQuery *q);
     /* Names the bytes that `prepare` makes of constants, so that equal ones are made once. NULL: none. */

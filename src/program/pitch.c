@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results that are made of several side by side, row by row: channels-last images joined along their channels. A part that
    fills all of its memory may lie in the whole's instead, its rows as far apart as the whole's are, when whoever writes it
-   can leave gaps between rows and whoever read it already takes any strides. */
+   can leave gaps between rows and whoever read it already takes any strides. In the same way rows are laid a line further
+   apart that lie at the same few places of all pages, where a kernel is slow on such. */
 #include "program/program_int.h"
 
-enum { MOST_INSTRS = 4096 /* looked at for one part */ };
+enum {
+    MOST_INSTRS = 4096, /* looked at for one part */
+    PAGE_PART = 512,    /* rows a multiple of so many bytes apart begin in few lines of the first cache */
+    LINE = 64,
+    FEW_ROWS = 16 /* are there at once */
+};
 
 /* Rows of one root's memory within a result's. Counted in elements. */
 typedef struct Rows {
@@ -113,15 +119,20 @@ static void spread_slot(Frame *f, const Rows *r, int32_t s) {
         if (t->strides[k] % r->width == 0) t->strides[k] = t->strides[k] / r->width * r->wide;
 }
 
-static void spread(Frame *f, const Rows *r, int32_t out, int32_t i) {
-    SlotState *whole = &f->state[out], *part = &f->state[r->root];
-    int64_t size = dtype_size(f->t[out].dtype);
-    for (int32_t j = part->root_first; j < i; j++) {
+/* All that lies in the root's memory and is made before instruction `end`. */
+static void spread(Frame *f, const Rows *r, int32_t end) {
+    for (int32_t j = f->state[r->root].root_first; j < end; j++) {
         const Instr *instr = &f->program->instrs.data[j];
         for (uint32_t k = 0; k < instr->n_out; k++)
             if (f->state[instr->out[k]].known && slot_root(f, instr->out[k]) == r->root)
                 spread_slot(f, r, instr->out[k]);
     }
+}
+
+static void join(Frame *f, const Rows *r, int32_t out, int32_t i) {
+    SlotState *whole = &f->state[out], *part = &f->state[r->root];
+    int64_t size = dtype_size(f->t[out].dtype);
+    spread(f, r, i);
     part->root = out;
     part->at = r->shift * size;
     whole->root_first = (int32_t)min_i64(whole->root_first, part->root_first);
@@ -147,7 +158,52 @@ void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
         for (size_t j = 0; j < m->list.len; j++)
             if (!rows_of(f, m, j, &other) || !same_rows(&r, &other)) m->list.data[left++] = m->list.data[j];
         m->list.len = left;
-        spread(f, &r, out, i);
+        join(f, &r, out, i);
         k = (size_t)-1; /* the list is another one now */
+    }
+}
+
+/* ---- pages ----------------------------------------------------------------------------------------------------------- */
+
+/* The rows of a result that fills its memory; none when it has no rows, or few, or they lie well. */
+static bool page_rows_of(const Frame *f, int32_t s, Rows *out) {
+    const Tensor *t = &f->t[s];
+    int64_t size = dtype_size(t->dtype), count = tensor_count(t);
+    for (int k = 0; size > 0 && k < t->rank; k++) {
+        int64_t width = t->dims[k];
+        if (t->strides[k] != 1 || width <= 1 || width * size % PAGE_PART != 0 || count / width < FEW_ROWS) continue;
+        *out = (Rows){.root = s, .n = count / width, .width = width, .wide = width + LINE / size, .covered = count};
+        return t->offset == 0 && count * size == f->state[s].bytes;
+    }
+    return false;
+}
+
+/* Whether a kernel that reads or writes the root, by operand or result 0, would gain. */
+static bool gains(Frame *f, int32_t root) {
+    for (int32_t j = f->state[root].root_first; j <= f->state[root].root_last; j++) {
+        const Instr *instr = &f->program->instrs.data[j];
+        const Step *step = &f->steps[j];
+        if (step->folded || step->action != STEP_KERNEL || !step->kernel->avoids_pages) continue;
+        bool reads = instr->n_in > 0 && instr->in[0] >= 0 && slot_root(f, instr->in[0]) == root;
+        bool writes = instr->n_out > 0 && slot_root(f, instr->out[0]) == root;
+        if ((reads || writes) && step->kernel->avoids_pages(instr->node)) return true;
+    }
+    return false;
+}
+
+void avoid_pages(Planning *p) {
+    Frame *f = p->f;
+    for (int32_t i = p->seg->start; i < p->seg->end; i++) {
+        const Instr *instr = &f->program->instrs.data[i];
+        for (uint32_t k = 0; k < instr->n_out; k++) {
+            int32_t s = instr->out[k];
+            SlotState *state = &f->state[s];
+            Rows r;
+            if (!state->known || state->root != s || state->home != HOME_NONE || state->made) continue;
+            if (state->root_first < p->seg->start || state->root_last >= p->seg->end) continue;
+            if (!page_rows_of(f, s, &r) || !gains(f, s) || !all_may(f, &r, state->root_last + 1)) continue;
+            spread(f, &r, state->root_last + 1);
+            state->bytes = r.n * r.wide * dtype_size(f->t[s].dtype);
+        }
     }
 }

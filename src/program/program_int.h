@@ -71,6 +71,8 @@ tn_status plan_moves(Planning *p, int32_t i, const Facts *x, bool *declined);
    says whether a root's memory may be another's. */
 void join_rows(Planning *p, int32_t out, Made *m, int32_t i,
                bool (*is_free)(Frame *f, int32_t root, int32_t out, int32_t i));
+/* Has rows that are parts of a page apart lie a little further apart, where that makes a kernel faster and all take it. */
+void avoid_pages(Planning *p);
 /* tune.c. Sets the way that the picked kernel takes, in the query and in the step, as the runner's tuning says; makes trials of
    what is to be measured. */
 typedef struct Trials Trials;

@@ -522,6 +522,7 @@ static tn_status add_items(Planning *p, PlanItem *items, int32_t *slots, size_t 
 static tn_status place_memory(Planning *p) {
     Frame *f = p->f;
     place_outputs(p);
+    avoid_pages(p);
     size_t n = 0, most = f->program->slots.len + 1;
     PlanItem *items = arena_array(p->scratch, PlanItem, most);
     int32_t *slots = arena_array(p->scratch, int32_t, most);

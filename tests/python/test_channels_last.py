@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks of convolutions, pools, element-wise nodes, and joins, splits, slices and shuffles along channels: kernels
-that lay results channels last, and into their places in what is joined later, answer as the reference kernels do.
+that lay results channels last, into their places in what is joined later, and pixels of whole parts of pages a line apart,
+answer as the reference kernels do.
 
     test_channels_last.py [SEED [COUNT]]
 """
@@ -24,6 +25,7 @@ class Net:
         self.random = random.Random(seed)
         self.size = (self.random.choice([1, 2, 5, 8]), self.random.choice([1, 3, 7, 9]))
         self.batch = self.random.choice([1, 1, 2])
+        self.wide = self.random.random() < 0.3  # pixels are parts of pages
         self.inputs, self.lines, self.values = [], [], []
         for _ in range(self.random.choice([1, 2])):
             self.input()
@@ -37,7 +39,7 @@ class Net:
         return f"%{name}"
 
     def input(self):
-        channels = self.random.choice([1, 3, 4, 16, 17])
+        channels = self.random.choice([16, 128, 256] if self.wide else [1, 3, 4, 16, 17])
         name = f"x{len(self.inputs)}"
         self.inputs.append(f"%{name}: f32[{self.batch},{channels},{self.size[0]},{self.size[1]}]")
         self.values.append((name, channels))
@@ -54,8 +56,8 @@ class Net:
     def conv(self):
         x, channels = self.pick()
         kernel = self.random.choice([1, 1, 3])
-        group = channels if self.random.random() < 0.3 else 1
-        to = channels if group > 1 else self.random.choice([1, 4, 8, 16, 20])
+        group = channels if self.random.random() < (0.5 if self.wide else 0.3) else 1
+        to = channels if group > 1 else self.random.choice([16, 128, 128, 256] if self.wide else [1, 4, 8, 16, 20])
         pad = kernel // 2
         w = self.weights(to, channels // group, kernel, kernel)
         bias = f", {self.weights(to)}" if self.random.random() < 0.5 else ""

@@ -297,6 +297,12 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     return conv_output_done(c, y, &run.y);
 }
 
+/* Depthwise ones go from pixel to pixel with one vector of channels. */
+static bool avoids_pages(const Node *node) {
+    Heavy h;
+    return heavy_open(node, is_conv, &h) && attr_int(h.node, "group") > 1;
+}
+
 const KernelDesc kernel_cpu_conv = {
     .name = "cpu_conv",
     .op = "Conv tn.Fused com.microsoft.FusedConv",
@@ -312,5 +318,6 @@ const KernelDesc kernel_cpu_conv = {
     .prepare = prepare,
     .keeps = keeps,
     .gaps = true,
+    .avoids_pages = avoids_pages,
     .launch = launch,
 };
