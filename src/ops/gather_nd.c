@@ -25,34 +25,77 @@ static tn_status infer(InferCtx *c) {
     return TN_OK;
 }
 
-static tn_status reference(KernelCtx *c) {
-    const Tensor *x = c->in[0], *t = c->in[1], *y = &c->out[0];
-    int batch = (int)attr_int(c->node, "batch_dims"), tuple = (int)t->dims[t->rank - 1];
+typedef struct Gathering {
+    const Tensor *x, *y;
     const int64_t *index;
     const void *data;
-    int64_t inner = 1, per_batch = 1, steps[TN_MAX_RANK], tuples = 1, each = 1;
+    int batch, tuple;
+    int64_t inner, per_batch, each; /* elements of a slice and of an entry of the batch; tuples of one */
+    int64_t steps[TN_MAX_RANK];
+    atomic_bool outside; /* an index was */
+} Gathering;
+
+/* Where the slice of tuple n begins; -1: nowhere. */
+static int64_t place_of(const Gathering *g, int64_t n) {
+    int64_t from = g->batch > 0 ? n / g->each * g->per_batch : 0;
+    const int64_t *index = g->index + n * g->tuple;
+    for (int k = 0; k < g->tuple; k++) {
+        int64_t size = g->x->dims[g->batch + k], at = index[k] + (index[k] < 0 ? size : 0);
+        if ((uint64_t)at >= (uint64_t)size) return -1;
+        from += at * g->steps[k];
+    }
+    return from;
+}
+
+#define GATHER_ONE(bits)                                                                  \
+    static void gather_##bits(Gathering *g, int64_t begin, int64_t end) {                 \
+        const uint##bits##_t *x = g->data;                                                \
+        uint##bits##_t *y = (uint##bits##_t *)g->y->data + g->y->offset;                  \
+        for (int64_t n = begin; n < end; n++) {                                           \
+            int64_t from = place_of(g, n);                                                \
+            if (from < 0) atomic_store_explicit(&g->outside, true, memory_order_relaxed); \
+            else y[n] = x[from];                                                          \
+        }                                                                                 \
+    }
+GATHER_ONE(32)
+GATHER_ONE(64)
+
+static void gather_range(void *arg, int64_t begin, int64_t end) {
+    Gathering *g = arg;
+    int size = g->x->dtype == TN_STRING ? 0 : dtype_size(g->x->dtype);
+    if (g->inner == 1 && size == 4) gather_32(g, begin, end);
+    else if (g->inner == 1 && size == 8) gather_64(g, begin, end);
+    else
+        for (int64_t n = begin; n < end; n++) {
+            int64_t from = place_of(g, n);
+            if (from < 0) atomic_store_explicit(&g->outside, true, memory_order_relaxed);
+            else copy_run(g->x->dtype, g->y->data, g->y->offset + n * g->inner, g->data, from, g->inner);
+        }
+}
+
+/* Sub-byte elements share bytes, and strings are counted: these are for one thread. */
+static tn_status reference(KernelCtx *c) {
+    const Tensor *x = c->in[0], *t = c->in[1], *y = &c->out[0];
+    Gathering g = {.x = x, .y = y, .inner = 1, .each = 1};
+    int64_t tuples = 1, unused;
     if (tensor_count(t) == 0) return TN_OK;
-    TRY(dense_i64(c, 1, &index));
-    TRY(dense_bytes(c, 0, &data));
-    for (int k = batch + tuple; k < x->rank; k++) inner *= x->dims[k];
-    per_batch = inner;
-    for (int k = tuple - 1; k >= 0; k--) {
-        steps[k] = per_batch;
-        per_batch *= x->dims[batch + k];
+    g.batch = (int)attr_int(c->node, "batch_dims"), g.tuple = (int)t->dims[t->rank - 1];
+    TRY(dense_i64(c, 1, &g.index));
+    TRY(dense_bytes(c, 0, &g.data));
+    for (int k = g.batch + g.tuple; k < x->rank; k++) g.inner *= x->dims[k];
+    g.per_batch = g.inner;
+    for (int k = g.tuple - 1; k >= 0; k--) {
+        g.steps[k] = g.per_batch;
+        g.per_batch *= x->dims[g.batch + k];
     }
     for (int k = 0; k < t->rank - 1; k++) tuples *= t->dims[k];
-    for (int k = batch; k < t->rank - 1; k++) each *= t->dims[k];
-    for (int64_t n = 0, base = 0, left = each; n < tuples; n++) {
-        if (left == 0) base += per_batch, left = each;
-        int64_t from = base;
-        left--;
-        for (int k = 0; k < tuple; k++) {
-            int64_t at;
-            TRY(normal_index(index[n * tuple + k], x->dims[batch + k], batch + k, &at));
-            from += at * steps[k];
-        }
-        if (inner > 0) copy_run(x->dtype, y->data, y->offset + n * inner, data, from, inner);
-    }
+    for (int k = g.batch; k < t->rank - 1; k++) g.each *= t->dims[k];
+    atomic_init(&g.outside, false);
+    if (x->dtype == TN_STRING || dtype_size(x->dtype) == 0) gather_range(&g, 0, tuples);
+    else TRY(kernel_parallel(c, tuples, 3 * g.tuple + 0.1 * (double)g.inner, gather_range, &g));
+    for (int64_t n = 0; n < tuples && atomic_load(&g.outside); n++)
+        for (int k = 0; k < g.tuple; k++)
+            TRY(normal_index(g.index[n * g.tuple + k], x->dims[g.batch + k], g.batch + k, &unused));
     return TN_OK;
 }
 

@@ -30,22 +30,19 @@ static tn_status infer(InferCtx *c) {
 
 static tn_status reference(KernelCtx *c) {
     const Tensor *x = c->in[0], *t = c->in[1], *y = &c->out[0];
-    const int64_t *index;
-    const void *updates;
-    Reduction reduction;
-    int axis;
-    int64_t at[TN_MAX_RANK] = {0}, base = y->offset, count = tensor_count(t);
-    TRY(scatter_reduction(c->node, x->dtype, &reduction));
+    ScatterJob job;
+    int axis, last = t->rank - 1;
+    int64_t at[TN_MAX_RANK] = {0}, base = y->offset;
     TRY(normal_axis(attr_int(c->node, "axis"), x->rank, "axis", &axis));
-    TRY(copy_dense(x, y->data, y->offset, c->pool));
-    if (count == 0) return TN_OK;
-    TRY(dense_i64(c, 1, &index));
-    TRY(dense_bytes(c, 2, &updates));
-    for (int64_t n = 0; n < count; n++) {
-        int64_t k;
-        TRY(normal_index(index[n], x->dims[axis], axis, &k));
-        scatter_combine(reduction, x->dtype, y->data, base + k * y->strides[axis], updates, n, 1);
-        for (int d = t->rank - 1; d >= 0; d--) {
+    TRY(scatter_begin(c, &job));
+    int64_t size = x->dims[axis], step = y->strides[axis], across = axis == last ? 0 : y->strides[last];
+    for (int64_t n = 0; n < job.count;) {
+        for (int64_t i = 0; i < t->dims[last]; i++, n++) {
+            int64_t k = job.index[n] + (job.index[n] < 0 ? size : 0);
+            if ((uint64_t)k >= (uint64_t)size) return normal_index(job.index[n], size, axis, &k);
+            scatter_at(&job, base + i * across + k * step);
+        }
+        for (int d = last - 1; d >= 0; d--) {
             int64_t stride = d == axis ? 0 : y->strides[d];
             base += stride;
             if (++at[d] < t->dims[d]) break;
@@ -53,6 +50,7 @@ static tn_status reference(KernelCtx *c) {
             at[d] = 0;
         }
     }
+    scatter_flush(&job);
     return TN_OK;
 }
 
@@ -60,7 +58,7 @@ const OpSchema op_ScatterElements = {
     .name = "ScatterElements",
     .summary = "ScatterElements (ONNX 18): replace or reduce elements by index",
     .kind = OP_COMPOSITE,
-    .flags = OP_LOOPS,
+    .flags = OP_LOOPS | OP_OVERWRITES0,
     .inputs = OPERANDS({"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I32) | TS(TN_I64), 0, 0},
                        {"updates", TS_ALL_TENSOR, 'T', 0}),
     .outputs = OPERANDS({"output", TS_ALL_TENSOR, 'T', 0}),

@@ -26,27 +26,21 @@ static tn_status infer(InferCtx *c) {
 
 static tn_status reference(KernelCtx *c) {
     const Tensor *x = c->in[0], *t = c->in[1], *y = &c->out[0];
-    const int64_t *index;
-    const void *updates;
-    Reduction reduction;
-    int64_t inner = 1;
-    TRY(scatter_reduction(c->node, x->dtype, &reduction));
-    TRY(copy_dense(x, y->data, y->offset, c->pool));
-    if (tensor_count(t) == 0) return TN_OK;
-    TRY(dense_i64(c, 1, &index));
-    TRY(dense_bytes(c, 2, &updates));
+    ScatterJob job;
+    TRY(scatter_begin(c, &job));
+    if (job.count == 0) return TN_OK;
     int tuple = (int)t->dims[t->rank - 1];
-    for (int k = tuple; k < x->rank; k++) inner *= x->dims[k];
-    int64_t tuples = tensor_count(t) / tuple;
-    for (int64_t n = 0; n < tuples; n++) {
+    for (int k = tuple; k < x->rank; k++) job.run *= x->dims[k];
+    for (int64_t n = 0; n < job.count && job.run > 0; n += tuple) {
         int64_t to = y->offset;
         for (int k = 0; k < tuple; k++) {
-            int64_t at;
-            TRY(normal_index(index[n * tuple + k], x->dims[k], k, &at));
+            int64_t size = x->dims[k], index = job.index[n + k], at = index + (index < 0 ? size : 0);
+            if ((uint64_t)at >= (uint64_t)size) return normal_index(index, size, k, &at);
             to += at * y->strides[k];
         }
-        if (inner > 0) scatter_combine(reduction, x->dtype, y->data, to, updates, n * inner, inner);
+        scatter_at(&job, to);
     }
+    scatter_flush(&job);
     return TN_OK;
 }
 
@@ -54,7 +48,7 @@ const OpSchema op_ScatterND = {
     .name = "ScatterND",
     .summary = "ScatterND (ONNX 18): replace or reduce slices by index tuples",
     .kind = OP_COMPOSITE,
-    .flags = OP_LOOPS,
+    .flags = OP_LOOPS | OP_OVERWRITES0,
     .inputs = OPERANDS({"data", TS_ALL_TENSOR, 'T', 0}, {"indices", TS(TN_I64), 0, 0},
                        {"updates", TS_ALL_TENSOR, 'T', 0}),
     .outputs = OPERANDS({"output", TS_ALL_TENSOR, 'T', 0}),
