@@ -31,6 +31,9 @@ tn_status output_ready(KernelCtx *c, int i, int rank, const int64_t *dims);
 tn_status output_zero(KernelCtx *c, int i);
 /* Numbers in the order of their values, as unsigned keys: NaN last, and -0 as 0. n elements from `offset` on. */
 void sort_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n, uint64_t *keys);
+/* The same as signed numbers of 32 bits, for types that `has_order_keys` names; all NaN are INT32_MAX. */
+bool has_order_keys(tn_dtype dtype);
+void order_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n, int32_t *keys);
 
 /* n elements that follow each other on both sides. */
 void copy_run(tn_dtype dtype, void *dst, int64_t dst_offset, const void *src, int64_t src_offset, int64_t n);

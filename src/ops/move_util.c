@@ -131,6 +131,30 @@ void sort_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride,
     }
 }
 
+bool has_order_keys(tn_dtype dtype) {
+    bool whole = dtype == TN_I32 || dtype == TN_U8 || dtype == TN_I8 || dtype == TN_U16 || dtype == TN_I16;
+    return whole || (dtype_is_float(dtype) && dtype != TN_F64);
+}
+
+/* Whole numbers of up to 16 bits are floats, too. */
+void order_keys(tn_dtype dtype, const void *data, int64_t offset, int64_t stride, int64_t n, int32_t *keys) {
+    if (dtype == TN_I32) {
+        const int32_t *from = (const int32_t *)data + offset;
+        for (int64_t i = 0; i < n; i++) keys[i] = from[i * stride];
+        return;
+    }
+    for (int64_t at = 0; at < n; at += KEY_CHUNK) {
+        int64_t m = min_i64(KEY_CHUNK, n - at);
+        float v[KEY_CHUNK];
+        load_f32(v, dtype, data, offset + at * stride, stride, m);
+        memcpy(keys + at, v, (size_t)m * sizeof *v);
+        for (int64_t i = at; i < at + m; i++) {
+            int32_t bits = keys[i] == INT32_MIN ? 0 : keys[i], ordered = bits ^ ((bits >> 31) & INT32_MAX);
+            keys[i] = (bits & INT32_MAX) > 0x7f800000 ? INT32_MAX : ordered;
+        }
+    }
+}
+
 tn_status copy_dense(const Tensor *src, void *dst, int64_t dst_offset, Pool *pool) {
     int64_t count = tensor_count(src);
     if (count == 0) return TN_OK;

@@ -2,8 +2,6 @@
 /* NonMaxSuppression (ONNX 11): boxes by falling score, without those that overlap a chosen one too much. */
 #include "ops/move_int.h"
 
-#include <stdlib.h>
-
 enum { BOXES, SCORES, MAX_BOXES, IOU, THRESHOLD };
 
 static tn_status infer(InferCtx *c) {
@@ -44,15 +42,34 @@ static bool overlaps(const Rect *a, const Rect *b, float threshold) {
     return both / either > threshold;
 }
 
-typedef struct Candidate {
-    uint64_t key; /* of the score: NaN, which no comparison ranks, is 0 and comes last */
-    int64_t box;
-} Candidate;
+/* Candidates are a heap of 64-bit numbers, the best at the root: the score's place in the order of all scores, and below it
+   the box, inverted, so that of equal scores the first box comes first. NaN, which no comparison ranks, comes last. */
+static uint64_t candidate(float score, int64_t box) {
+    uint32_t bits, key;
+    score += 0.0F; /* -0 becomes 0 */
+    memcpy(&bits, &score, sizeof bits);
+    key = bits >> 31 ? ~bits : bits | 1U << 31;
+    if (score != score) key = 0;
+    return (uint64_t)key << 32 | (uint32_t) ~(uint32_t)box;
+}
 
-static int by_score(const void *a, const void *b) {
-    const Candidate *x = a, *y = b;
-    if (x->key != y->key) return x->key > y->key ? -1 : 1;
-    return (x->box > y->box) - (x->box < y->box);
+static int64_t box_of(uint64_t candidate) { return (int64_t)(uint32_t) ~(uint32_t)candidate; }
+
+static void sift_down(uint64_t *heap, int64_t n, int64_t i) {
+    uint64_t moved = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        child += child + 1 < n && heap[child + 1] > heap[child];
+        if (heap[child] <= moved) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+static uint64_t pop_best(uint64_t *heap, int64_t *n) {
+    uint64_t best = heap[0];
+    heap[0] = heap[--*n];
+    if (*n > 0) sift_down(heap, *n, 0);
+    return best;
 }
 
 typedef struct Job {
@@ -60,7 +77,7 @@ typedef struct Job {
     int64_t batches, classes, n, most;
     float iou, threshold;
     bool center, has_threshold;
-    Candidate *candidates;
+    uint64_t *candidates;
     Rect *rects;   /* of the chosen of one class */
     int64_t *rows; /* chosen (batch, class, box) */
     int64_t n_rows, cap_rows;
@@ -86,19 +103,18 @@ static tn_status one_class(KernelCtx *c, Job *j, int64_t batch, int64_t class) {
     const float *boxes = j->boxes + batch * j->n * 4, *scores = j->scores + (batch * j->classes + class) * j->n;
     int64_t n = 0, chosen = 0;
     for (int64_t i = 0; i < j->n; i++) {
-        uint64_t key;
         if (j->has_threshold && !(scores[i] > j->threshold)) continue;
-        sort_keys(TN_F32, scores, i, 1, 1, &key);
-        j->candidates[n++] = (Candidate){key == UINT64_MAX ? 0 : key, i};
+        j->candidates[n++] = candidate(scores[i], i);
     }
-    qsort(j->candidates, (size_t)n, sizeof *j->candidates, by_score);
-    for (int64_t i = 0; i < n && chosen < j->most; i++) {
-        Rect r = rect_of(boxes + j->candidates[i].box * 4, j->center);
+    for (int64_t i = n / 2; i-- > 0;) sift_down(j->candidates, n, i);
+    while (n > 0 && chosen < j->most) {
+        int64_t box = box_of(pop_best(j->candidates, &n));
+        Rect r = rect_of(boxes + box * 4, j->center);
         bool hidden = false;
         for (int64_t k = 0; k < chosen && !hidden; k++) hidden = overlaps(&r, &j->rects[k], j->iou);
         if (hidden) continue;
         j->rects[chosen++] = r;
-        TRY(choose(c, j, batch, class, j->candidates[i].box));
+        TRY(choose(c, j, batch, class, box));
     }
     return kernel_poll(c);
 }
@@ -128,8 +144,9 @@ static tn_status reference(KernelCtx *c) {
         TRY(tensor_few_ints(c->in[MAX_BOXES], "max_output_boxes_per_class", &j.most, 1, &count));
     if (count != 1) return fail(TN_SHAPE, "max_output_boxes_per_class must have one element");
     if (!(j.iou >= 0 && j.iou <= 1)) return fail(TN_OUT_OF_RANGE, "iou_threshold is %g, outside [0, 1]", (double)j.iou);
+    if (j.n > UINT32_MAX) return fail(TN_LIMIT, "%lld boxes", (long long)j.n);
     if (j.most > 0 && j.n > 0) {
-        j.candidates = kernel_scratch(c, Candidate, (size_t)j.n);
+        j.candidates = kernel_scratch(c, uint64_t, (size_t)j.n);
         j.rects = kernel_scratch(c, Rect, (size_t)j.n);
         if (!j.candidates || !j.rects) return TN_OUT_OF_MEMORY;
         for (int64_t b = 0; b < j.batches; b++)

@@ -56,22 +56,66 @@ static void push(Heap *h, int64_t item) {
     }
 }
 
-/* at[0 .. k-1] are the best k of n, best first. */
+/* at[0 .. k-1] are the best k of n, best first. Most elements are worse than all in the heap, which one comparison tells. */
 static void select_best(const uint64_t *keys, int64_t n, int64_t k, int64_t *at) {
     Heap h = {keys, at, 0};
-    for (int64_t i = 0; i < n && k > 0; i++) {
-        if (h.n < k) {
-            push(&h, i);
-        } else if (before(&h, i, at[0])) {
-            at[0] = i;
-            sift_down(&h);
-        }
+    for (int64_t i = 0; i < k; i++) push(&h, i);
+    uint64_t worst = k > 0 ? keys[at[0]] : UINT64_MAX;
+    for (int64_t i = k; i < n; i++) {
+        if (keys[i] <= worst) continue;
+        at[0] = i;
+        sift_down(&h);
+        worst = keys[at[0]];
     }
     while (h.n > 1) { /* the worst goes to the end */
         int64_t worst = at[0];
         at[0] = at[--h.n];
         sift_down(&h);
         at[h.n] = worst;
+    }
+}
+
+/* Elements of 32 bits: a heap of their place in the order of all and, below it, where they stand, the first as the best. */
+static void sift_ranks(uint64_t *heap, int64_t n, int64_t i, uint64_t moved) {
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (heap[child] >= moved) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+static uint64_t rank_of(int32_t key, int64_t at) {
+    return (uint64_t)((uint32_t)key ^ 1U << 31) << 32 | (uint32_t) ~(uint32_t)at;
+}
+
+/* Most blocks have nothing that is better than all in the heap. */
+static void select_narrow(const Tensor *x, int64_t from, int64_t stride, int64_t n, int64_t k, bool largest,
+                          uint64_t *heap, int64_t *at) {
+    enum { BLOCK = 128 };
+    int32_t keys[BLOCK];
+    int64_t held = 0;
+    for (int64_t begin = 0; begin < n && k > 0; begin += BLOCK) {
+        int64_t m = min_i64(BLOCK, n - begin), i = 0;
+        order_keys(x->dtype, x->data, from + begin * stride, stride, m, keys);
+        for (int64_t j = 0; !largest && j < m; j++) keys[j] = ~keys[j];
+        while (held < k && i < m) {
+            heap[held++] = rank_of(keys[i], begin + i);
+            i++;
+            for (int64_t j = held / 2; held == k && j-- > 0;) sift_ranks(heap, k, j, heap[j]);
+        }
+        if (i == m) continue;
+        int32_t top = keys[i], worst = (int32_t)((uint32_t)(heap[0] >> 32) ^ 1U << 31);
+        for (int64_t j = i; j < m; j++) top = keys[j] > top ? keys[j] : top;
+        for (; top > worst && i < m; i++)
+            if (keys[i] > worst) {
+                sift_ranks(heap, k, 0, rank_of(keys[i], begin + i));
+                worst = (int32_t)((uint32_t)(heap[0] >> 32) ^ 1U << 31);
+            }
+    }
+    for (int64_t left = k; left > 0;) { /* the worst goes to the end */
+        at[--left] = (int64_t)(uint32_t) ~(uint32_t)heap[0];
+        sift_ranks(heap, left, 0, heap[left]);
     }
 }
 
@@ -95,11 +139,15 @@ static tn_status reference(KernelCtx *c) {
     int64_t *best = kernel_scratch(c, int64_t, (size_t)k), step = 1;
     if (!keys || !best) return TN_OUT_OF_MEMORY;
     for (int d = axis + 1; d < x->rank; d++) step *= x->dims[d];
-    bool largest = attr_int(c->node, "largest") != 0;
+    bool largest = attr_int(c->node, "largest") != 0, narrow = has_order_keys(x->dtype) && n <= UINT32_MAX;
     for (int64_t s = 0; s < slices; s++) {
-        sort_keys(x->dtype, x->data, from, x->strides[axis], n, keys);
-        for (int64_t i = 0; !largest && i < n; i++) keys[i] = ~keys[i];
-        select_best(keys, n, k, best);
+        if (narrow) {
+            select_narrow(x, from, x->strides[axis], n, k, largest, keys, best);
+        } else {
+            sort_keys(x->dtype, x->data, from, x->strides[axis], n, keys);
+            for (int64_t i = 0; !largest && i < n; i++) keys[i] = ~keys[i];
+            select_best(keys, n, k, best);
+        }
         to = s / step * step * k + s % step;
         for (int64_t i = 0; i < k; i++) {
             if (output_wanted(c, 0))
