@@ -2,8 +2,8 @@
 /* Einsum as products of matrices. Operands are taken from left to right. A dim of two operands is one of four kinds: both
    have it and it stays (a batch), only the left or only the right one has it (rows, columns), or it is summed over. One
    product takes a single dim of rows, of sums and of columns: others go along as batches that one side repeats, or are
-   joined where that moves nothing. Sizes need not be known for it, except of what is joined, taken along a diagonal or
-   repeated where it is summed. */
+   joined where that moves nothing. Sizes need not be known for it, except of rows and columns that are joined and of what is
+   taken along a diagonal. */
 #include "ops/einsum_int.h"
 #include "ops/lower_int.h"
 
@@ -38,7 +38,8 @@ static bool sizes_known(const Labelled *a, const DimList *list) {
     return true;
 }
 
-static int64_t product_of(const Labelled *a, const DimList *list) {
+static Dim product_of(const Labelled *a, const DimList *list) {
+    if (!sizes_known(a, list)) return DIM_UNKNOWN;
     int64_t n = 1;
     for (int k = 0; k < list->n; k++) n *= size_of(a, list->at[k]);
     return n;
@@ -53,15 +54,41 @@ static bool is_as_planned(const EinsumPlan *plan, int dim, Dim own) {
     return dim < plan->n_out || (own == plan->size[dim] && own != DIM_UNKNOWN);
 }
 
+static int places_in(const EinsumPlan *plan, int i, int dim, int *place) {
+    int n = 0;
+    for (int d = plan->rank[i] - 1; d >= 0; d--)
+        if (plan->dim_of[i][d] == dim) *place = d, n++;
+    return n;
+}
+
+/* Repeated to the sizes that operand j turns out to have in what is summed and not known to be of one size. */
+static Value *repeated_as(LowerCtx *c, const EinsumPlan *plan, Value *x, int i, int j) {
+    Value *sizes[TN_MAX_RANK], *one = NULL;
+    bool any = false;
+    for (int d = 0, at; d < plan->rank[i]; d++) {
+        int dim = plan->dim_of[i][d], n = places_in(plan, j, dim, &at);
+        bool open = n && !is_as_planned(plan, dim, lower_shape(lower_in(c, (size_t)i))->dims[d]);
+        if (open && n > 1) return c->declined = true, NULL;
+        if (!open && !one) one = lower_ints(c, (const int64_t[]){1}, 1);
+        sizes[d] = open ? LOWER_WITH(c, "Shape", ATTRS(attr_i("start", at), attr_i("end", at + 1)),
+                                     lower_in(c, (size_t)j))
+                        : one;
+        any |= open;
+    }
+    if (!any) return x;
+    return LOWER(c, "Expand", x, lower_node(c, "Concat", sizes, (size_t)plan->rank[i], ATTRS(attr_i("axis", 0)), 1));
+}
+
 /* Labels that an operand has twice as the diagonal, and repeated where another's size counts. */
 static bool open_operand(LowerCtx *c, const EinsumPlan *plan, int i, Labelled *out) {
     int64_t strides[TN_MAX_RANK], sizes[TN_MAX_RANK], steps[TN_MAX_RANK] = {0};
     const Shape *s = lower_shape(lower_in(c, (size_t)i));
-    bool plain = true, known = shape_is_known(s);
+    bool plain = true, once = true, known = shape_is_known(s);
     *out = (Labelled){.value = lower_in(c, (size_t)i)};
     if (known) lower_strides(s->rank, s->dims, strides);
     for (int d = 0; d < s->rank; d++) {
         int dim = plan->dim_of[i][d], k = place_of(out, dim);
+        once &= k < 0;
         plain &= k < 0 && is_as_planned(plan, dim, s->dims[d]);
         known &= is_size(plan->size[dim]);
         if (k < 0) k = out->n, out->dims[out->n++] = (int8_t)dim;
@@ -69,9 +96,11 @@ static bool open_operand(LowerCtx *c, const EinsumPlan *plan, int i, Labelled *o
         if (known && s->dims[d] != 1) steps[k] += strides[d];
     }
     if (plain) return true;
-    if (!known) return c->declined = true, false;
-    out->value = lower_view(c, out->value, 0, sizes, steps, out->n);
-    return c->status == TN_OK;
+    if (known) out->value = lower_view(c, out->value, 0, sizes, steps, out->n);
+    else if (!once) c->declined = true;
+    for (int j = 0; !known && !c->declined && j < plan->n_in; j++)
+        if (j != i) out->value = repeated_as(c, plan, out->value, i, j);
+    return c->status == TN_OK && !c->declined;
 }
 
 /* Sums over the dimensions that `keep` does not hold and the other side does not have. */
@@ -110,6 +139,20 @@ static Value *reshaped(LowerCtx *c, Value *x, const Dim *dims, int rank) {
     return LOWER(c, "Reshape", x, lower_ints(c, sizes, rank));
 }
 
+/* The last n dimensions of x joined, whatever their sizes are; those in front have `dims`, or x's own sizes. */
+static Value *joined_at_end(LowerCtx *c, Value *x, const Dim *dims, int rank, int n) {
+    Value *sizes[TN_MAX_RANK];
+    if (!x) return NULL;
+    int from = lower_shape(x)->rank - n;
+    for (int d = 0; d + 1 < rank; d++)
+        sizes[d] = is_size(dims[d]) ? lower_ints(c, &dims[d], 1)
+                                    : LOWER_WITH(c, "Shape", ATTRS(attr_i("start", d), attr_i("end", d + 1)), x);
+    Value *last = LOWER_WITH(c, "Shape", ATTRS(attr_i("start", from)), x);
+    sizes[rank - 1] = lower_reduce(c, "ReduceProd", last, (const int64_t[]){0}, 1, true);
+    Value *shape = lower_node(c, "Concat", sizes, (size_t)rank, ATTRS(attr_i("axis", 0)), 1);
+    return LOWER_WITH(c, "Reshape", ATTRS(attr_i("allowzero", 1)), x, shape);
+}
+
 static Value *with_ones(LowerCtx *c, Value *x, const int64_t *axes, int n) {
     return n ? LOWER(c, "Unsqueeze", x, lower_ints(c, axes, n)) : x;
 }
@@ -127,7 +170,7 @@ static Arrangement layout_of(const DimList *single) {
 }
 
 /* A value in that layout, with size 1 for a group that it has nothing of; of those in front only the last `kept`. Sizes are
-   known of a group of several dims, and of all dims behind it. */
+   known of a group of several dims, and of all dims behind it, unless that is the last one. */
 static Value *arranged(LowerCtx *c, const Labelled *a, const Arrangement *l, int kept) {
     int64_t perm[TN_MAX_RANK], ones[TN_MAX_RANK];
     Dim dims[TN_MAX_RANK];
@@ -141,7 +184,9 @@ static Value *arranged(LowerCtx *c, const Labelled *a, const Arrangement *l, int
         place += here || place || g >= l->n - kept;
     }
     Value *x = transposed(c, a->value, perm, n);
-    if (rank < n) x = reshaped(c, x, dims, rank);
+    const DimList *last = &l->groups[l->n - 1];
+    if (last->n > 1 && product_of(a, last) <= 0) x = joined_at_end(c, x, dims, rank, last->n);
+    else if (rank < n) x = reshaped(c, x, dims, rank);
     return with_ones(c, x, ones, n_ones);
 }
 
@@ -251,8 +296,7 @@ static bool multiply(LowerCtx *c, Labelled *a, Labelled *b, const bool *keep, La
     divide(&p, keep);
     if (p.sums.n == 0) return multiply_elements(c, &p, out);
     int rank = p.batches.n + (p.rows.n > 1 ? p.rows.n : 1) + (p.columns.n > 1 ? p.columns.n : 1);
-    if (rank > TN_MAX_RANK || (p.sums.n > 1 && !(sizes_known(a, &p.sums) && sizes_known(b, &p.sums))))
-        return c->declined = true, false;
+    if (rank > TN_MAX_RANK) return c->declined = true, false;
     Arrangement l = layout_of(&p.batches);
     l.n += 2;
     l.groups[l.n - 2] = p.rows;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random equations of Einsum, with sizes known and not, some 0 and 1, give what numpy's einsum gives once they are products
-of matrices; with sizes known none is left. 16-bit floats are rounded once.
+of matrices; none is left but diagonals of sizes that are not known. 16-bit floats are rounded once.
 
     test_passes_expand_einsum.py [SEED [COUNT]]
 """
 import os
 import random
+import re
 import sys
 
 import tenonrt_env
@@ -24,6 +25,10 @@ def term(r, letters):
     if r.random() < 0.08:
         chosen.append(r.choice(chosen))
     return chosen
+
+
+def has_diagonal(terms):
+    return any(len(set(term)) < len(term) for term in terms.split(","))
 
 
 def equation(r):
@@ -47,8 +52,8 @@ def build(r, known):
             shape = [sizes[c] for c in letters]
             if r.random() < 0.15:  # of one size here, repeated
                 shape[r.randrange(len(shape))] = 1
-            declared = [str(s) if known or r.random() < 0.5 else f"s{c}{n}" if s == sizes[c] else f"t{n}{k}{c}"
-                        for s, c in zip(shape, letters)]  # fmt: skip
+            symbol = lambda s, c: "?" if r.random() < 0.3 else f"s{c}{n}" if s == sizes[c] else f"t{n}{k}{c}"  # noqa: E731
+            declared = [str(s) if known or r.random() < 0.5 else symbol(s, c) for s, c in zip(shape, letters)]
             numpy_type = {"f32": np.float32, "f64": np.float64, "f16": np.float16}[dtype]
             values = np.array([r.uniform(-1, 1) for _ in range(int(np.prod(shape)))]).reshape(shape).astype(numpy_type)
             name = f"x{n}_{k}"
@@ -89,10 +94,9 @@ def try_seed(report, seed):
         wrong = np.abs(found.astype(np.float64) - want)
         limit = 2 * rounding * scale * 8 if numpy_type is not np.float16 else np.abs(want) * rounding * 1.01 + 1e-6 * scale
         report.check(bool(np.all(wrong <= limit)), what, f"{found}\n{want}")
-    if known:
-        model = tenonrt.load(path).optimize(passes="infer-shapes,expand-einsum,remove-dead")
-        left = str(model).count("= Einsum(")
-        report.check(left == 0, f"seed {seed}: none is left", f"{left} are")
+    model = tenonrt.load(path).optimize(passes="infer-shapes,expand-einsum,remove-dead")
+    left = [m for m in re.findall(r'= Einsum\(.*equation="([^"]*)->', str(model)) if known or not has_diagonal(m)]
+    report.check(not left, f"seed {seed}: none is left", f"{left} are")
 
 
 def main():
