@@ -173,6 +173,13 @@ static const Single singles[] = {
     {"Cast", "I", "to=1", 300, EXACT},
     {"Cast", "L", "to=9", 2, EXACT},
     {"Cast", "H", "to=1", 3, EXACT},
+    {"Cast", "H", "to=16", 3, EXACT},
+    {"Cast", "K", "to=1", 3, EXACT},
+    {"Cast", "K", "to=9", 3, EXACT},
+    {"Cast", "F", "to=10", 70000, EXACT},
+    {"Cast", "F", "to=10", 1e-6f, EXACT},
+    {"Cast", "F", "to=16", 3, EXACT},
+    {"Cast", "B", "to=10", 3, EXACT},
     {"Equal", "Jj", "", 2, EXACT},
     {"Less", "jJ", "", 3, EXACT},
     {"GreaterOrEqual", "Jj", "", 3, EXACT},
@@ -193,6 +200,7 @@ static const char *dtype_letter(char type) {
            : strchr("IJj", type) ? "i32"
            : type == 'L'         ? "i64"
            : type == 'H'         ? "f16"
+           : type == 'K'         ? "bf16"
                                  : "f32";
 }
 static tn_dtype dtype_code(char type) {
@@ -200,6 +208,7 @@ static tn_dtype dtype_code(char type) {
            : strchr("IJj", type) ? TN_I32
            : type == 'L'         ? TN_I64
            : type == 'H'         ? TN_F16
+           : type == 'K'         ? TN_BF16
                                  : TN_F32;
 }
 
@@ -221,7 +230,7 @@ static void run_single(Context *ctx, const Single *s) {
         Dims d = dims_of_letter(*t, &whole);
         text_printf(&text, "%s%%x%d: ", c.n_in ? ", " : "", (int)(t - s->types));
         put_type(&text, dtype_letter(*t), &d);
-        bool special = !strchr("ILHJj", *t);
+        bool special = !strchr("ILHKJj", *t);
         make_operand(ctx, dtype_code(*t), d.rank, d.dims, s->spread, special, pick(0, 1), &c.in[c.n_in++]);
     }
     text_printf(&text, ") -> (%%y) { %%y = %s(", s->op);
@@ -302,6 +311,8 @@ static void test_joined(void **state) {
         "%m = Mul(%a, %a) %s = Add(%m, %a) %t = Relu(%s) %r = Add(%t, %s)",
         "%m = Mul(%a, %b) %s = Add(%m, f32 0.3) %r = Relu(%s)",
         "%s = Add(%a, %b) %t = Relu(%s) %m = Mul(%t, %c) %r = Add(%m, %t)",
+        "%s = Add(%a, %b) %h = Cast(%s) {to=10} %t = Cast(%h) {to=1} %m = Mul(%t, %c) %r = Cast(%m) {to=10}",
+        "%s = Add(%a, %b) %h = Cast(%s) {to=16} %t = Cast(%h) {to=1} %r = Add(%t, %c)",
     };
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));

@@ -11,7 +11,7 @@ typedef struct Maker Maker;
 typedef struct Row {
     const char *domain, *name;
     const char *
-        types; /* of operands, then of the result: f, b: f32, BOOL; e: either, all alike; k: f32 or i32, i: or BOOL; n: any number, B: also BOOL;
+        types; /* of operands, then of the result: f, b: f32, BOOL; h: or a float of 16 bits; e: either, all alike; k: f32 or i32, i: or BOOL; n: any number, B: also BOOL;
                           '*': the one before repeated; '?': the one before may be absent */
     BodyCode code;                                          /* of rows that are one step */
     const char *p[2];                                       /* attributes that are its numbers */
@@ -35,7 +35,7 @@ static const Row rows[] = {
     {NULL, "Add", "fff", BODY_ADD, {0}, NULL},
     {NULL, "And", "bbb", BODY_AND, {0}, NULL},
     {NULL, "BatchNormalization", "ffffff", BODY_COPY, {0}, make_batch_norm},
-    {NULL, "Cast", "Be", BODY_COPY, {0}, make_cast},
+    {NULL, "Cast", "Bh", BODY_COPY, {0}, make_cast},
     {NULL, "Ceil", "ff", BODY_CEIL, {0}, NULL},
     {NULL, "Celu", "ff", BODY_CELU, {"alpha"}, NULL},
     {NULL, "Clip", "ff?f?f", BODY_CLAMP, {0}, make_clip},
@@ -102,6 +102,8 @@ static const Row *row_of(const OpSchema *op) {
 
 static tn_dtype dtype_of(const Value *v) { return v->type->kind == TYPE_TENSOR ? v->type->dtype : TN_UNDEFINED; }
 
+static bool is_half(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16; }
+
 static bool is_number(tn_dtype dtype) { return dtype < TN_DTYPE_END && (TS_NUMERIC & TS(dtype)) != 0; }
 
 /* Powers of another type are computed in double, so those are left alone unless they are constants. */
@@ -115,6 +117,7 @@ static bool type_fits(char type, const Value *v, tn_dtype *either) {
     switch (type) {
     case 'f': return dtype == TN_F32;
     case 'b': return dtype == TN_BOOL;
+    case 'h': return dtype == TN_F32 || dtype == TN_BOOL || is_half(dtype);
     case 'n': return dtype == TN_F32 || (is_number(dtype) && is_single(v));
     case 'B': return is_number(dtype) || dtype == TN_BOOL;
     default:
@@ -142,9 +145,17 @@ static bool types_fit(const Node *node, const char *types) {
 
 bool body_knows(const OpSchema *op) { return row_of(op) != NULL; }
 
+/* Numbers are floats of 32 bits on their way: those that do not fit there would be rounded twice. */
+static bool rounds_once(tn_dtype from, tn_dtype to) {
+    bool small = from == TN_F32 || is_half(from) || from == TN_BOOL || dtype_size(from) == 1 || from == TN_I16 ||
+                 from == TN_U16;
+    return !is_half(to) || small;
+}
+
 bool body_takes(const Node *node) {
     const Row *row = node->n_results == 1 ? row_of(node->op) : NULL;
     if (!row || !types_fit(node, row->types)) return false;
+    if (row->make == make_cast) return rounds_once(dtype_of(node->operands[0].value), dtype_of(node->results[0]));
     if (row->make == make_batch_norm) return attr_int(node, "training_mode") == 0;
     return true;
 }
@@ -184,7 +195,8 @@ static bool holds_only(const Graph *body, const Node *heavy) {
     for (size_t i = 0; i < graph_n_outputs(body); i++) {
         const Value *v = graph_output(body, i);
         tn_dtype dtype = dtype_of(v);
-        if ((dtype != TN_F32 && dtype != TN_BOOL) || v->graph != body || value_payload(v)) return false;
+        if ((dtype != TN_F32 && dtype != TN_BOOL && !is_half(dtype)) || v->graph != body || value_payload(v))
+            return false;
     }
     return values_of_all(body, heavy) <= BODY_MOST_VALUES;
 }
@@ -397,9 +409,11 @@ static int make_gelu(Maker *m, const Node *node, BodyCode code) {
 
 static int make_cast(Maker *m, const Node *node, BodyCode code) {
     int x = operand(m, node, 0);
-    bool from = dtype_of(node->operands[0].value) == TN_BOOL, to = dtype_of(node->results[0]) == TN_BOOL;
-    bool is_int = dtype_of(node->operands[0].value) == TN_I32 && x >= 0 && m->b->values[x].kind != BODY_TILE;
+    tn_dtype kind = dtype_of(node->operands[0].value), result = dtype_of(node->results[0]);
+    bool from = kind == TN_BOOL, to = result == TN_BOOL;
+    bool is_int = kind == TN_I32 && x >= 0 && m->b->values[x].kind != BODY_TILE;
     if (is_int) x = make1(m, BODY_FROM_INT, x, 0, 0); /* tiles are floats, whatever they stand for */
+    if (is_half(result) && !from) code = result == TN_F16 ? BODY_TO_F16 : BODY_TO_BF16;
     return make1(m, from == to ? code : to ? BODY_TRUTH : BODY_NUMBER, x, 0, 0);
 }
 
@@ -457,6 +471,15 @@ static int make_node(Maker *m, const Node *node) {
     return make(m, step);
 }
 
+/* What is rounded to 16 bits is that again when it is stored. */
+static int before_rounding(const Body *b, int value) {
+    for (int s = b->n_steps; s-- > 0;) {
+        const BodyStep *step = &b->steps[s];
+        if (step->dst == value && (step->code == BODY_TO_F16 || step->code == BODY_TO_BF16)) return step->src[0];
+    }
+    return value;
+}
+
 static tn_status make_nodes(Maker *m) {
     if (m->heavy) remember(m, m->heavy->results[0], add_value(m, (BodyValue){.kind = BODY_TILE, .reg = -1}));
     const Node *node = m->graph ? m->graph->first : m->node;
@@ -472,8 +495,8 @@ static tn_status make_nodes(Maker *m) {
         const Value *v = m->graph ? graph_output(m->graph, (size_t)i) : m->node->results[0];
         int value = m->graph ? load(m, find(m, v, 0, 0)) : m->made_as[0];
         if (value < 0) return fail(TN_INTERNAL, "a result of the body is none of its values");
-        b->results[i] = value;
-        b->truths[i] = dtype_of(v) == TN_BOOL;
+        b->types[i] = dtype_of(v);
+        b->results[i] = is_half(b->types[i]) ? before_rounding(b, value) : value;
     }
     return TN_OK;
 }
@@ -648,7 +671,7 @@ static bool short_clamp(float low, float high, BodyShort *out) {
 bool body_as_short(const Body *b, const KernelQuery *q, int columns, BodyShort *out) {
     *out = (BodyShort){.bias = -1, .residual = -1, .lo = -INFINITY, .hi = INFINITY};
     int now = 0; /* the tile is the first value that is made */
-    if (b->n_results != 1 || b->truths[0] || b->n_values == 0 || b->values[0].kind != BODY_TILE) return false;
+    if (b->n_results != 1 || b->types[0] != TN_F32 || b->n_values == 0 || b->values[0].kind != BODY_TILE) return false;
     for (int s = 0; s < b->n_steps; s++) {
         const BodyStep *step = &b->steps[s];
         if (step->code == BODY_LOAD) continue;

@@ -50,6 +50,8 @@
     BODY_1(TRUTH)                        \
     BODY_1(FROM_INT)                     \
     BODY_1(NUMBER)                       \
+    BODY_1(TO_F16)                       \
+    BODY_1(TO_BF16)                      \
     BODY_2(ADD)                          \
     BODY_2(ADD_RELU)                     \
     BODY_2(SUB)                          \
@@ -103,6 +105,9 @@ typedef struct BodyTable {
     /* Truth values from and to bytes. */
     void (*from_bytes)(float *dst, const uint8_t *src, int64_t step, int64_t n);
     void (*to_bytes)(uint8_t *dst, const float *src, int64_t n);
+    /* Floats of 16 bits, neighbours. NULL where the processor has no instructions for them. */
+    void (*from_f16)(float *dst, const uint16_t *src, int64_t n);
+    void (*to_f16)(uint16_t *dst, const float *src, int64_t n);
     /* A copy that leaves the caches as they are, where the processor has such stores; before others read it: fence. */
     void (*stream)(float *dst, const float *src, int64_t n);
     void (*fence)(void);

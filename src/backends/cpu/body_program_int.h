@@ -36,7 +36,7 @@ struct Body {
     BodyStep *steps;
     BodyInput *inputs;
     int results[OP_MAX_OUTPUTS];     /* values */
-    bool truths[OP_MAX_OUTPUTS];     /* results of bytes */
+    tn_dtype types[OP_MAX_OUTPUTS];  /* of results: F32, BOOL, F16 or BF16 */
     bool read_later[OP_MAX_OUTPUTS]; /* more is computed after it, which may read what lies where it is to go */
 };
 

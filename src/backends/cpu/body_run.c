@@ -131,6 +131,7 @@ static bool is_raw(tn_dtype dtype) { return dtype == TN_F32 || dtype == TN_I32; 
 static void read_row(const Block *k, tn_dtype dtype, float *dst, const char *src, int64_t step, int64_t n) {
     if (is_raw(dtype)) k->table->gather(dst, (const float *)src, step, n);
     else if (dtype == TN_BOOL) k->table->from_bytes(dst, (const uint8_t *)src, step, n);
+    else if (dtype == TN_F16 && step == 1 && k->table->from_f16) k->table->from_f16(dst, (const uint16_t *)src, n);
     else load_f32(dst, dtype, src, 0, step, n);
 }
 
@@ -182,7 +183,7 @@ static void load_value(const Block *k, int value) {
 static int direct_result(const Block *k, int value) {
     const Body *b = k->map->body;
     for (int i = 0; i < b->n_results; i++)
-        if (b->results[i] == value && !b->truths[i] && !b->read_later[i] && !k->map->stream) return i;
+        if (b->results[i] == value && b->types[i] == TN_F32 && !b->read_later[i] && !k->map->stream) return i;
     return -1;
 }
 
@@ -219,13 +220,20 @@ static void run_step(const Block *k, const BodyStep *step) {
     k->table->run[step->code](&a);
 }
 
+static void write_row(const Block *k, tn_dtype dtype, char *dst, const float *src, int64_t n) {
+    if (dtype == TN_F32) k->table->stream((float *)dst, src, n);
+    else if (dtype == TN_BOOL) k->table->to_bytes((uint8_t *)dst, src, n);
+    else if (dtype == TN_F16 && k->table->to_f16) k->table->to_f16((uint16_t *)dst, src, n);
+    else store_f32(dtype, dst, 0, 1, src, n);
+}
+
 /* A result that lies in a buffer, or is an operand, is copied. */
 static void put_result(const Block *k, int i) {
     const Body *b = k->map->body;
     View v = k->views[b->results[i]];
     int64_t ld = k->out_ld[i];
-    if (v.p == (const float *)k->out[i] && (v.ld == ld || k->rows == 1)) return;
-    if (!b->truths[i] && !k->map->stream) {
+    if (b->types[i] == TN_F32 && v.p == (const float *)k->out[i] && (v.ld == ld || k->rows == 1)) return;
+    if (b->types[i] == TN_F32 && !k->map->stream) {
         BodyArgs a = {k->rows, k->cols, (float *)k->out[i], ld, {v.p}, {v.ld}, v.spread, {0}};
         join_rows(&a, 1);
         k->table->run[BODY_COPY](&a);
@@ -239,8 +247,7 @@ static void put_result(const Block *k, int i) {
             k->table->run[BODY_COPY](&a);
             from = row;
         }
-        if (b->truths[i]) k->table->to_bytes((uint8_t *)k->out[i] + r * ld, from, k->cols);
-        else k->table->stream((float *)k->out[i] + r * ld, from, k->cols);
+        write_row(k, b->types[i], k->out[i] + r * ld * dtype_size(b->types[i]), from, k->cols);
     }
 }
 
@@ -266,7 +273,7 @@ static bool needs_no_buffer(const BodyMap *map, int64_t cols) {
     const Body *b = map->body;
     int steps = 0;
     for (int s = 0; s < b->n_steps; s++) steps += b->steps[s].code != BODY_LOAD;
-    if (steps != 1 || b->n_results != 1 || b->truths[0] || b->read_later[0] || map->stream || cols < SHORT)
+    if (steps != 1 || b->n_results != 1 || b->types[0] != TN_F32 || b->read_later[0] || map->stream || cols < SHORT)
         return false;
     for (int i = 0; i < map->n_in; i++)
         if (!is_raw(b->inputs[i].dtype) || (map->col[i] != 1 && (map->col[i] != 0 || (map->row[i] & ~1)))) return false;
@@ -305,7 +312,7 @@ void body_run_tiles(const BodyMap *map, const int64_t *at, const float *tile, in
             for (int i = 0; i < map->n_in; i++) k.at[i] = first[i] + (r * map->row[i] + c * map->col[i]) * bytes[i];
             if (tile) k.tile = (View){tile + r * tile_ld + c, tile_ld, false};
             for (int i = 0; i < b->n_results; i++) {
-                k.out[i] = (char *)out[i] + (r * out_ld[i] + c) * (b->truths[i] ? 1 : (int64_t)sizeof(float));
+                k.out[i] = (char *)out[i] + (r * out_ld[i] + c) * dtype_size(b->types[i]);
                 k.out_ld[i] = out_ld[i];
             }
             run_block(&k);

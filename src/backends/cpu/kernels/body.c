@@ -91,6 +91,50 @@ static void run_COPY(const BodyArgs *a) {
     }
 }
 
+/* ---- to the numbers of fewer bits, and back ------------------------------------------------------------------------ */
+
+/* A power of two whose last bit is where the half's would be makes the processor round. */
+INLINE vf to_f16(vf x) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__)
+    return (vf)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+    const vf least = vf_set(0x1p-14f), most = vf_set(0x1p16f), infinity = vf_set(__builtin_inff());
+    vf size = vf_min(vf_abs(x), most); /* NaN is seen to below */
+    vf power = (vf)(((vi)vf_max(size, least) & 0x7f800000) + (13 << 23));
+    vf near = rounded(size + power) - power;
+    near = vf_select(near > 65504.0f, infinity, near);
+    return vf_select(x == x, (vf)((vi)near | ((vi)x & (-0x7fffffff - 1))), x);
+#endif
+}
+
+INLINE vf to_bf16(vf x) {
+    vi bits = (vi)x, odd = (bits >> 16) & 1;
+    return (vf)(vf_select(x == x, (vf)((bits + 0x7fff + odd) & -0x10000), (vf)((bits | 0x400000) & -0x10000)));
+}
+
+UNARY(run_TO_F16, to_f16(x))
+UNARY(run_TO_BF16, to_bf16(x))
+
+#if defined(__F16C__)
+static void from_halves(float *dst, const uint16_t *src, int64_t n) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+    for (; i < n; i++) dst[i] = _cvtsh_ss(src[i]);
+}
+static void to_halves(uint16_t *dst, const float *src, int64_t n) {
+    enum { NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(dst + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), NEAREST));
+    for (; i < n; i++) dst[i] = _cvtss_sh(src[i], NEAREST);
+}
+#else
+#define from_halves NULL
+#define to_halves NULL
+#endif
+
 /* ---- two operands ------------------------------------------------------------------------------------------------ */
 
 INLINE vf some(const float *p, bool spread, vf once, int64_t i) { return spread ? once : vf_load(p + i); }
@@ -228,6 +272,8 @@ const BodyTable ISA_NAME(body_table) = {
     .gather = gather,
     .from_bytes = from_bytes,
     .to_bytes = to_bytes,
+    .from_f16 = from_halves,
+    .to_f16 = to_halves,
     .stream = stream,
     .fence = fence,
 };

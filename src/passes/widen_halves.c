@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* widen-halves: a node of 16-bit floats whose op has a kernel for float32 becomes that node between casts. The reference kernels
+   compute such numbers in float32, too, and round each result once, so answers stay as they are. Constants are converted
+   here. A value is widened once, where it is made, for all who read it; casts are element-wise and join groups of those. */
+#include "kernel/kernel.h"
+#include "ops/op.h"
+#include "pass/pass.h"
+
+#include <stdio.h>
+
+typedef struct Widening {
+    PassRun *run;
+    Value **wide; /* by value id; of values that came later there is none */
+    size_t n_wide;
+    int64_t n_nodes, n_constants;
+} Widening;
+
+static bool is_half(const Value *v) {
+    return v && v->type->kind == TYPE_TENSOR && (v->type->dtype == TN_F16 || v->type->dtype == TN_BF16);
+}
+
+/* ---- which nodes --------------------------------------------------------------------------------------------- */
+
+static bool has_kernel(const OpSchema *op) {
+    char name[128];
+    snprintf(name, sizeof name, "%s%s%s", op->domain ? op->domain : "", op->domain ? "." : "", op->name);
+    return kernel_exists(name, "cpu", TN_F32);
+}
+
+static bool is_cast(const Node *node) {
+    return node_is_onnx(node, "Cast") || node_is_onnx(node, "CastLike") || node_is_onnx(node, "Identity");
+}
+
+/* All of a node's floats are widened or none. */
+static bool takes_f32(const Node *node) {
+    bool any = false;
+    if (node->op->regions || node->op->flags & (OP_CONTROL | OP_RANDOM) || node->n_operands > OP_MAX_INPUTS ||
+        node_graph(node, 0) || is_cast(node))
+        return false;
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        if (!is_half(node->operands[i].value)) continue;
+        any = true;
+        if (!(op_input_spec(node->op, i)->types & TS(TN_F32))) return false;
+    }
+    return any && has_kernel(node->op);
+}
+
+/* ---- operands and results ------------------------------------------------------------------------------------ */
+
+static void insert_after(Node *node, Node *place, Graph *graph) {
+    Node *next = place ? place->next : graph->first;
+    if (next) node_insert_before(node, next);
+    else node_append(node);
+}
+
+static tn_status new_cast(Graph *graph, Value *from, tn_dtype to, Node **out) {
+    TRY(node_new(graph, op_find(STR(""), STR("Cast")), &from, 1, 1, out));
+    return node_set_int(*out, "to", to);
+}
+
+/* The same numbers as float32. */
+static tn_status widen_constant(Widening *w, const Value *v, Node **out) {
+    const Tensor *from = value_constant(v);
+    Tensor *to;
+    TRY(model_tensor(w->run->model, &to));
+    TRY(tensor_new(w->run->ctx, TN_F32, from->rank, from->dims, to));
+    float *dst = to->data;
+    for (TensorRows r = tensor_rows(from); from->data && tensor_next_row(&r); dst += r.n)
+        load_f32(dst, from->dtype, from->data, r.offset, r.stride, r.n);
+    w->n_constants++;
+    return const_new(v->graph, to, (Str){0}, out);
+}
+
+static tn_status widened(Widening *w, Value *v, Value **out) {
+    Value **known = v->id < w->n_wide ? &w->wide[v->id] : NULL;
+    if (known && *known) {
+        *out = *known;
+        return TN_OK;
+    }
+    Node *node;
+    if (value_payload(v)) TRY(widen_constant(w, v, &node));
+    else TRY(new_cast(v->graph, v, TN_F32, &node));
+    insert_after(node, v->def, v->graph);
+    if (!value_payload(node->results[0])) TRY(infer_node(node));
+    *out = node->results[0];
+    if (known) *known = *out;
+    return TN_OK;
+}
+
+static tn_status copy_attrs(const Node *from, Node *to) {
+    for (uint32_t i = 0; i < from->n_attrs; i++) TRY(node_set_attr(to, &from->attrs[i]));
+    to->loc = from->loc;
+    return TN_OK;
+}
+
+/* Results are rounded to what they were. */
+static tn_status give_results(Node *node, Node *wide) {
+    for (uint32_t i = 0; i < node->n_results; i++) {
+        Value *old = node->results[i], *with = wide->results[i];
+        Node *cast;
+        if (is_half(old) && with->type->dtype != old->type->dtype) {
+            TRY(new_cast(node->graph, with, old->type->dtype, &cast));
+            node_insert_before(cast, node);
+            TRY(infer_node(cast));
+            with = cast->results[0];
+        }
+        TRY(value_take_over(old, with));
+    }
+    return TN_OK;
+}
+
+static tn_status widen(Widening *w, Node *node) {
+    Value *operands[OP_MAX_INPUTS];
+    Node *wide;
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        operands[i] = node->operands[i].value;
+        if (is_half(operands[i])) TRY(widened(w, operands[i], &operands[i]));
+    }
+    TRY(node_new(node->graph, node->op, operands, node->n_operands, node->n_results, &wide));
+    TRY(copy_attrs(node, wide));
+    node_insert_before(wide, node);
+    TRY(infer_node(wide));
+    TRY(give_results(node, wide));
+    node_erase(node);
+    w->n_nodes++;
+    return TN_OK;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------------ */
+
+static tn_status widen_graph(Widening *w, Graph *graph) {
+    for (Node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        if (takes_f32(node) && pass_may_change(w->run)) TRY(widen(w, node));
+    }
+    return TN_OK;
+}
+
+/* Constants of 16 bits that nobody reads any more. */
+static void drop_unread(Graph *graph) {
+    for (Node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        const Value *v = node_result(node, 0);
+        if (v && !v->uses && value_payload(v) && is_half(v)) node_erase(node);
+    }
+}
+
+static tn_status run(PassRun *run, Graph *graph) {
+    (void)graph;
+    Widening w = {.run = run, .n_wide = (size_t)run->model->n_values};
+    Graph **graphs;
+    size_t n;
+    w.wide = arena_array(run->scratch, Value *, w.n_wide + 1);
+    if (!w.wide) return TN_OUT_OF_MEMORY;
+    TRY(model_graphs(run->model, run->scratch, &graphs, &n));
+    for (size_t i = 0; i < n; i++) TRY(widen_graph(&w, graphs[i]));
+    for (size_t i = 0; i < n && w.n_constants; i++) drop_unread(graphs[i]);
+    TRY(pass_count(run, "nodes", w.n_nodes));
+    return pass_count(run, "constants", w.n_constants);
+}
+
+const Pass pass_widen_halves = {.name = "widen-halves",
+                                .summary = "compute 16-bit floats as float32 where that has kernels",
+                                .phase = PHASE_POST_REWRITE,
+                                .order = 850,
+                                .opt_level = 1,
+                                .targets = {"cpu"},
+                                .requires = {"infer-shapes"},
+                                .keeps = {"infer-shapes"},
+                                .run = run};
