@@ -66,88 +66,44 @@ static tn_status deform_conv_infer(InferCtx *c) {
     return TN_OK;
 }
 
-typedef struct DeformJob {
-    ConvShape s;
-    int64_t offset_groups;
-    const double *x, *w, *offset, *mask, *bias;
-    double *y;
-} DeformJob;
+/* A tap's place in the data, linear between the elements around it: up to 2^n of those, which lie inside. */
+enum { MOST_CORNERS = 1 << (TN_MAX_RANK - 2), BLOCK = 512 /* places of the result at a time */ };
 
-/* Linear between the elements around; those outside are zero. */
-static double sample(const ConvShape *s, const double *plane, const double *at) {
-    int rank = s->window.rank;
-    int64_t low[TN_MAX_RANK];
-    double sum = 0;
-    for (int d = 0; d < rank; d++) {
-        if (!(at[d] > -1 && at[d] < (double)s->in[d])) return 0;
-        low[d] = (int64_t)floor(at[d]);
-    }
-    for (int corner = 0; corner < 1 << rank; corner++) {
-        double weight = 1;
-        int64_t place = 0;
-        bool inside = true;
-        for (int d = 0; d < rank; d++) {
-            int64_t i = low[d] + (corner >> (rank - 1 - d) & 1);
-            weight *= 1 - fabs(at[d] - (double)i);
-            inside = inside && i >= 0 && i < s->in[d];
-            place = place * s->in[d] + i;
-        }
-        if (inside) sum += weight * plane[place];
-    }
-    return sum;
-}
-
-/* Where tap number t of the window at `index` reads, before it is moved. */
+/* Coordinates of taps before they are moved. */
 static void tap_place(const Window *w, const int64_t *index, int64_t t, double *at) {
     for (int d = w->rank - 1; d >= 0; t /= w->kernel[d], d--)
         at[d] = (double)(index[d] * w->stride[d] - w->begin[d] + t % w->kernel[d] * w->dilation[d]);
 }
 
-/* One element of the result: number `place` of plane m. */
-static double deform_at(const DeformJob *job, int64_t b, int64_t m, int64_t place, const int64_t *index) {
-    const ConvShape *s = &job->s;
-    int rank = s->window.rank;
-    int64_t channels = s->in_channels * s->group, first = m / s->out_channels * s->in_channels;
-    double sum = job->bias ? job->bias[m] : 0, at[TN_MAX_RANK];
-    for (int64_t c = 0; c < s->in_channels; c++) {
-        int64_t channel = first + c, og = channel / (channels / job->offset_groups);
-        const double *plane = job->x + (b * channels + channel) * s->in_plane;
-        for (int64_t t = 0; t < s->taps; t++) {
-            int64_t field = (b * job->offset_groups + og) * s->taps + t;
-            tap_place(&s->window, index, t, at);
-            for (int d = 0; d < rank; d++) at[d] += job->offset[(field * rank + d) * s->out_plane + place];
-            double v = sample(s, plane, at) * job->w[(m * s->in_channels + c) * s->taps + t];
-            sum += job->mask ? v * job->mask[field * s->out_plane + place] : v;
+/* The elements around a place and their weights; how many: none where the place is outside. */
+static int corners_of(const ConvShape *s, const double *at, int64_t *element, double *weight) {
+    int rank = s->window.rank, n = 0;
+    int64_t low[TN_MAX_RANK];
+    for (int d = 0; d < rank; d++) {
+        if (!(at[d] > -1 && at[d] < (double)s->in[d])) return 0;
+        low[d] = (int64_t)floor(at[d]);
+    }
+    for (int corner = 0; corner < 1 << rank; corner++) {
+        double w = 1;
+        int64_t place = 0;
+        bool inside = true;
+        for (int d = 0; d < rank; d++) {
+            int64_t i = low[d] + (corner >> (rank - 1 - d) & 1);
+            w *= 1 - fabs(at[d] - (double)i);
+            inside = inside && i >= 0 && i < s->in[d];
+            place = place * s->in[d] + i;
         }
+        if (!inside) continue;
+        element[n] = place;
+        weight[n++] = w;
     }
-    return sum;
+    return n;
 }
 
-static void deform_range(void *arg, int64_t begin, int64_t end) {
-    const DeformJob *job = arg;
-    const ConvShape *s = &job->s;
-    int64_t all = s->group * s->out_channels, index[TN_MAX_RANK] = {0};
-    for (int64_t i = begin; i < end; i++) {
-        int64_t place = i % s->out_plane, plane = i / s->out_plane, rest = place;
-        for (int d = s->window.rank - 1; d >= 0; rest /= s->out[d], d--) index[d] = rest % s->out[d];
-        job->y[i] = deform_at(job, plane / all, plane % all, place, index);
-    }
-}
+#define BODY "ops/deform_conv_body.h"
+#include "ops/each_float_int.h"
 
-static tn_status deform_conv_reference(KernelCtx *c) {
-    DeformJob job = {.offset_groups = attr_int(c->node, "offset_group")};
-    TRY(conv_shape(c, IN_X, IN_W, &job.s));
-    TRY(dense_f64(c, IN_X, &job.x));
-    TRY(dense_f64(c, IN_W, &job.w));
-    TRY(dense_f64(c, IN_OFFSET, &job.offset));
-    if (kernel_has_input(c, IN_BIAS)) TRY(dense_f64(c, IN_BIAS, &job.bias));
-    if (kernel_has_input(c, IN_MASK)) TRY(dense_f64(c, IN_MASK, &job.mask));
-    TRY(result_f64(c, 0, &job.y));
-    TRY(kernel_parallel(c, tensor_count(&c->out[0]), (double)(job.s.in_channels * job.s.taps) * 15, deform_range,
-                        &job));
-    result_f64_done(c, 0, job.y);
-    return TN_OK;
-}
+static tn_status deform_conv_reference(KernelCtx *c) { return RUN_FLOAT(c, deform_conv); }
 
 const OpSchema op_DeformConv = {
     .name = "DeformConv",
