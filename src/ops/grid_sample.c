@@ -81,6 +81,13 @@ static int64_t element_at(const Sampler *s, double i, int64_t size) {
     return i > 0 ? size - 1 : 0;
 }
 
+/* floor, which many processors' baseline has no instruction for. */
+static double whole_below(double x) {
+    if (!(fabs(x) < 0x1p50)) return floor(x);
+    double whole = (double)(int64_t)x;
+    return whole - (whole > x);
+}
+
 /* The elements along one dimension that a normalised coordinate reads, and their weights. */
 static void find_taps(const Sampler *s, double g, int64_t size, int64_t *index, double *weight) {
     double x = s->align_corners ? (g + 1) / 2 * (double)(size - 1) : ((g + 1) * (double)size - 1) / 2;
@@ -95,7 +102,7 @@ static void find_taps(const Sampler *s, double g, int64_t size, int64_t *index, 
         if (s->padding == SAMPLE_BORDER && s->mode != SAMPLE_CUBIC) x = x < 0 ? 0 : (double)size - 1;
         if (s->padding == SAMPLE_REFLECTION) x = reflect(x, low, high);
     }
-    double base = floor(x), t = x - base;
+    double base = whole_below(x), t = x - base;
     const double a = -0.75;
     switch (s->mode) {
     case SAMPLE_NEAREST:
@@ -127,6 +134,8 @@ static tn_status sampler_of(const KernelCtx *c, Sampler *s) {
     }
     return TN_OK;
 }
+
+enum { SAMPLE_BLOCK = 64, SAMPLE_TAPS = 64 };
 
 #define BODY "ops/grid_sample_body.h"
 #include "ops/each_float_int.h"
