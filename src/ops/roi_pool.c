@@ -42,9 +42,10 @@ typedef struct RoiJob {
     double scale, offset; /* from the rois' coordinates to elements */
     int64_t sampling;
     bool largest, at_least_one;
-    const double *x, *rois;
+    const double *rois;
     const int64_t *batch;
-    double *y;
+    const void *x; /* floats or doubles, as the body that runs has them */
+    void *y;
 } RoiJob;
 
 static tn_status check_batch(const RoiJob *job, int64_t n, int64_t batches) {
@@ -92,28 +93,6 @@ static Points points_in(const RoiJob *job, double start, double bin, int64_t siz
     return p;
 }
 
-/* The mean of a bin's samples; or their largest weighted corner, which is what ONNX defines for max. Samples outside of
-   the image are 0. */
-static double pool_bin(const RoiJob *job, const double *plane, const Points *rows, const Points *columns) {
-    double sum = 0, top = 0, all = rows->count * columns->count, seen = 0;
-    for (int64_t i = rows->first; i <= rows->last; i++) {
-        int64_t yl, yh, xl, xh;
-        double wy, wx;
-        if (!neighbours(rows->start + ((double)i + 0.5) * rows->step, job->height, &yl, &yh, &wy)) continue;
-        for (int64_t j = columns->first; j <= columns->last; j++) {
-            if (!neighbours(columns->start + ((double)j + 0.5) * columns->step, job->width, &xl, &xh, &wx)) continue;
-            double corner[4] = {(1 - wy) * (1 - wx) * plane[yl * job->width + xl],
-                                (1 - wy) * wx * plane[yl * job->width + xh],
-                                wy * (1 - wx) * plane[yh * job->width + xl], wy * wx * plane[yh * job->width + xh]};
-            double largest = fmax(fmax(corner[0], corner[1]), fmax(corner[2], corner[3]));
-            top = seen++ == 0 ? largest : fmax(top, largest);
-            sum += corner[0] + corner[1] + corner[2] + corner[3];
-        }
-    }
-    if (job->largest) return seen < all ? fmax(top, 0) : top;
-    return sum / fmax(all, 1);
-}
-
 typedef struct Region2d {
     double x, y, bin_w, bin_h;
 } Region2d;
@@ -126,24 +105,53 @@ static Region2d region_of(const RoiJob *job, int64_t n) {
     return (Region2d){box[0], box[1], width / (double)job->out_width, height / (double)job->out_height};
 }
 
-/* One item is one region. */
-static void roi_align_range(void *arg, int64_t begin, int64_t end) {
-    const RoiJob *job = arg;
-    for (int64_t n = begin; n < end; n++) {
-        Region2d r = region_of(job, n);
-        double *y = job->y + n * job->channels * job->out_height * job->out_width;
-        for (int64_t ch = 0; ch < job->channels; ch++) {
-            const double *plane = job->x + (job->batch[n] * job->channels + ch) * job->height * job->width;
-            for (int64_t i = 0; i < job->out_height; i++) {
-                Points rows = points_in(job, r.y + (double)i * r.bin_h, r.bin_h, job->height);
-                for (int64_t j = 0; j < job->out_width; j++) {
-                    Points columns = points_in(job, r.x + (double)j * r.bin_w, r.bin_w, job->width);
-                    *y++ = pool_bin(job, plane, &rows, &columns);
-                }
-            }
+/* A sampling point between four elements. */
+typedef struct Sample {
+    int64_t element[4];
+    double weight[4];
+} Sample;
+
+enum { MOST_SAMPLES = 512, MOST_BINS = 64 };
+
+/* Bins that follow each other, and their samples one behind the other. */
+typedef struct Bins {
+    int n;
+    int end[MOST_BINS];      /* of each one's samples */
+    double count[MOST_BINS]; /* points, those outside of the image, too */
+    Sample samples[MOST_SAMPLES];
+} Bins;
+
+static int n_samples(const Bins *bins) { return bins->n > 0 ? bins->end[bins->n - 1] : 0; }
+
+/* False: there is no room for one more. */
+static bool add_bin(const RoiJob *job, const Points *rows, const Points *columns, Bins *bins) {
+    int n = n_samples(bins);
+    double most = (double)(rows->last - rows->first + 1) * (double)(columns->last - columns->first + 1);
+    if (bins->n == MOST_BINS || most > MOST_SAMPLES - n) return false;
+    for (int64_t i = rows->first; i <= rows->last; i++) {
+        int64_t yl, yh, xl, xh;
+        double wy, wx;
+        if (!neighbours(rows->start + ((double)i + 0.5) * rows->step, job->height, &yl, &yh, &wy)) continue;
+        for (int64_t j = columns->first; j <= columns->last; j++) {
+            if (!neighbours(columns->start + ((double)j + 0.5) * columns->step, job->width, &xl, &xh, &wx)) continue;
+            bins->samples[n++] = (Sample){
+                {yl * job->width + xl, yl * job->width + xh, yh * job->width + xl, yh * job->width + xh},
+                {(1 - wy) * (1 - wx), (1 - wy) * wx, wy * (1 - wx), wy * wx}};
         }
     }
+    bins->end[bins->n] = n;
+    bins->count[bins->n++] = rows->count * columns->count;
+    return true;
 }
+
+static void bin_points(const RoiJob *job, const Region2d *r, int64_t bin, Points *rows, Points *columns) {
+    int64_t i = bin / job->out_width, j = bin % job->out_width;
+    *rows = points_in(job, r->y + (double)i * r->bin_h, r->bin_h, job->height);
+    *columns = points_in(job, r->x + (double)j * r->bin_w, r->bin_w, job->width);
+}
+
+#define BODY "ops/roi_pool_body.h"
+#include "ops/each_float_int.h"
 
 /* Points are counted in integers, and a region decides how many there are. */
 static tn_status check_regions(const RoiJob *job, int64_t n) {
@@ -175,18 +183,13 @@ static tn_status roi_align_reference(KernelCtx *c) {
     job.at_least_one = !half;
     job.largest = attr_string_is(c->node, "mode", "max");
     job.sampling = attr_int(c->node, "sampling_ratio");
-    TRY(dense_f64(c, 0, &job.x));
     TRY(dense_f64(c, 1, &job.rois));
     TRY(dense_i64(c, 2, &job.batch));
-    TRY(result_f64(c, 0, &job.y));
     int64_t n = c->in[1]->dims[0];
     TRY(check_batch(&job, n, c->in[0]->dims[0]));
     TRY(check_regions(&job, n));
     if (job.height * job.width == 0 && tensor_count(&c->out[0]) > 0) return fail(TN_SHAPE, "the images are empty");
-    double cost = (double)(job.channels * job.out_height * job.out_width) * 100;
-    TRY(kernel_parallel(c, n, cost, roi_align_range, &job));
-    result_f64_done(c, 0, job.y);
-    return TN_OK;
+    return class_of(c->in[0]->dtype) == CLASS_F64 ? roi_align_f64(c, &job, n) : roi_align_f32(c, &job, n);
 }
 
 /* The rows (or columns) of bin i: a region of `size` that begins at `start` cut into n, kept inside the image. */
@@ -199,17 +202,22 @@ static void bin_range(double start, double size, int64_t i, int64_t n, int64_t l
 static double largest_of(const double *plane, int64_t width, int64_t y0, int64_t y1, int64_t x0, int64_t x1) {
     double top = y0 < y1 && x0 < x1 ? plane[y0 * width + x0] : 0; /* an empty bin is 0 */
     for (int64_t y = y0; y < y1; y++)
-        for (int64_t x = x0; x < x1; x++) top = fmax(top, plane[y * width + x]);
+        for (int64_t x = x0; x < x1; x++) {
+            double v = plane[y * width + x];
+            top = v > top || top != top ? v : top; /* as fmax, which is a call */
+        }
     return top;
 }
 
 static tn_status max_roi_pool_reference(KernelCtx *c) {
     RoiJob job;
     read_job(c, &job);
-    TRY(dense_f64(c, 0, &job.x));
+    const double *x;
+    double *result;
+    TRY(dense_f64(c, 0, &x));
     TRY(dense_f64(c, 1, &job.rois));
-    TRY(result_f64(c, 0, &job.y));
-    double *y = job.y;
+    TRY(result_f64(c, 0, &result));
+    double *y = result;
     for (int64_t n = 0; n < c->in[1]->dims[0]; n++) {
         const double *roi = job.rois + n * 5;
         if (!(roi[0] >= 0 && roi[0] < (double)c->in[0]->dims[0]))
@@ -218,7 +226,7 @@ static tn_status max_roi_pool_reference(KernelCtx *c) {
         double width = fmax(round(roi[3] * job.scale) - x0 + 1, 1),
                height = fmax(round(roi[4] * job.scale) - y0 + 1, 1);
         for (int64_t ch = 0; ch < job.channels; ch++) {
-            const double *plane = job.x + ((int64_t)roi[0] * job.channels + ch) * job.height * job.width;
+            const double *plane = x + ((int64_t)roi[0] * job.channels + ch) * job.height * job.width;
             for (int64_t i = 0; i < job.out_height; i++) {
                 for (int64_t j = 0; j < job.out_width; j++) {
                     int64_t top, bottom, left, right;
@@ -229,7 +237,7 @@ static tn_status max_roi_pool_reference(KernelCtx *c) {
             }
         }
     }
-    result_f64_done(c, 0, job.y);
+    result_f64_done(c, 0, result);
     return TN_OK;
 }
 
