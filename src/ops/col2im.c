@@ -59,32 +59,48 @@ typedef struct Job {
     uint64_t *int_y;
 } Job;
 
+/* Adds n elements that follow each other to ones `step` apart. */
+static void add_row(const Job *job, int64_t to, int64_t step, int64_t from, int64_t n) {
+    int parts = job->parts;
+    if (job->ints)
+        for (int64_t i = 0; i < n; i++) job->int_y[to + i * step] += job->ints[from + i];
+    else if (parts == 1 && step == 1) EACH(i, n) job->y[to + i] += job->x[from + i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            for (int k = 0; k < parts; k++) job->y[(to + i * step) * parts + k] += job->x[(from + i) * parts + k];
+}
+
+/* Rows of blocks: those in which a tap lies inside of the image are a range. */
+static void add_tap(const Job *job, int64_t plane, const int64_t *tap, int64_t from) {
+    const Window *w = &job->window;
+    int last = w->rank - 1;
+    int64_t at[TN_MAX_RANK] = {0}, row = job->grid[last], step = w->stride[last];
+    int64_t first = tap[last] * w->dilation[last] - w->begin[last]; /* where the first block's element lies */
+    int64_t begin = first < 0 ? (-first + step - 1) / step : 0;
+    int64_t end = job->image[last] > first ? min_i64(row, (job->image[last] - first + step - 1) / step) : 0;
+    for (int64_t b = 0; b < job->blocks; b += row, next_index(last, job->grid, at)) {
+        int64_t to = 0;
+        bool inside = begin < end;
+        for (int d = 0; d < last; d++) {
+            int64_t i = at[d] * w->stride[d] + tap[d] * w->dilation[d] - w->begin[d];
+            inside = inside && i >= 0 && i < job->image[d];
+            to = to * job->image[d] + i;
+        }
+        to = plane + to * job->image[last] + first + begin * step;
+        if (inside) add_row(job, to, step, from + b + begin, end - begin);
+    }
+}
+
 /* One item is a channel of a batch entry. */
 static void add_planes(void *arg, int64_t begin, int64_t end) {
     const Job *job = arg;
-    const Window *w = &job->window;
-    int n = w->rank;
     for (int64_t p = begin; p < end; p++) {
         for (int64_t i = p * job->plane * job->parts; i < (p + 1) * job->plane * job->parts; i++)
             if (job->y) job->y[i] = 0;
             else job->int_y[i] = 0;
-        int64_t tap[TN_MAX_RANK] = {0}, from = p * job->taps * job->blocks;
-        for (int64_t t = 0; t < job->taps; t++, next_index(n, w->kernel, tap)) {
-            int64_t at[TN_MAX_RANK] = {0};
-            for (int64_t b = 0; b < job->blocks; b++, from++, next_index(n, job->grid, at)) {
-                int64_t to = 0;
-                bool inside = true;
-                for (int d = 0; d < n; d++) {
-                    int64_t i = at[d] * w->stride[d] + tap[d] * w->dilation[d] - w->begin[d];
-                    inside = inside && i >= 0 && i < job->image[d];
-                    to = to * job->image[d] + i;
-                }
-                to += p * job->plane;
-                if (inside && job->ints) job->int_y[to] += job->ints[from];
-                for (int k = 0; k < job->parts && inside && job->x; k++)
-                    job->y[to * job->parts + k] += job->x[from * job->parts + k];
-            }
-        }
+        int64_t tap[TN_MAX_RANK] = {0};
+        for (int64_t t = 0; t < job->taps; t++, next_index(job->window.rank, job->window.kernel, tap))
+            if (job->blocks > 0) add_tap(job, p * job->plane, tap, (p * job->taps + t) * job->blocks);
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MaxUnpool (ONNX 22): puts the elements that MaxPool kept back where they were, zeros elsewhere. */
+#include "ops/move_int.h"
 #include "ops/nn_int.h"
 
 /* The size that MaxPool had, as far as attributes tell. */
@@ -57,10 +58,14 @@ static tn_status max_unpool_reference(KernelCtx *c) {
     TRY(dense_i64(c, 1, &indices));
     char *out = tensor_bytes(y);
     if (tensor_count(y)) memset(out, 0, (size_t)(tensor_count(y) * size));
+    bool same = memcmp(dims, y->dims, (size_t)x->rank * sizeof *dims) == 0; /* an index is the place then */
     for (int64_t k = 0; k < n; k++) {
         int64_t rest = indices[k], offset = 0, step = 1;
         if (rest < 0 || rest >= total)
             return fail(TN_OUT_OF_RANGE, "index %lld is not in 0..%lld", (long long)rest, (long long)total - 1);
+        if (same && size == 4) memcpy(out + 4 * rest, (const char *)data + 4 * k, 4);
+        else if (same) copy_run(x->dtype, out, rest, data, k, 1);
+        if (same) continue;
         bool inside = true;
         for (int d = x->rank - 1; d >= 0; d--) {
             int64_t i = rest % dims[d];

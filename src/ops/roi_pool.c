@@ -200,12 +200,14 @@ static void bin_range(double start, double size, int64_t i, int64_t n, int64_t l
 }
 
 static double largest_of(const double *plane, int64_t width, int64_t y0, int64_t y1, int64_t x0, int64_t x1) {
-    double top = y0 < y1 && x0 < x1 ? plane[y0 * width + x0] : 0; /* an empty bin is 0 */
+    double top = -INFINITY;
+    if (y0 >= y1 || x0 >= x1) return 0; /* an empty bin */
     for (int64_t y = y0; y < y1; y++)
-        for (int64_t x = x0; x < x1; x++) {
-            double v = plane[y * width + x];
-            top = v > top || top != top ? v : top; /* as fmax, which is a call */
-        }
+        for (int64_t x = x0; x < x1; x++) top = plane[y * width + x] > top ? plane[y * width + x] : top;
+    if (top > -INFINITY) return top;
+    top = NAN; /* which counts where there is nothing else */
+    for (int64_t y = y0; y < y1; y++)
+        for (int64_t x = x0; x < x1; x++) top = fmax(top, plane[y * width + x]);
     return top;
 }
 
