@@ -275,6 +275,34 @@ static void test_few(void **state) {
     }
 }
 
+/* Short sums over rows of some pixels, as in the first layers of networks. */
+static void test_lines(void **state) {
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        Sizes s = {.rank = pick(0, 4) ? 2 : 1, .n = pick(1, 2), .group = pick(0, 4) ? 1 : pick(2, 3)};
+        s.c = s.group * pick(1, pick(0, 2) ? 4 : 16);
+        s.m = s.group * (pick(0, 2) ? 8 * pick(1, 9) : pick(8, 100));
+        for (int d = 0; d < 2; d++) {
+            s.in[d] = pick(pick(0, 3) ? 8 : 1, pick(0, 3) ? 40 : 150);
+            s.kernel[d] = pick(1, pick(0, 2) ? 3 : 5);
+            s.stride[d] = pick(1, pick(0, 3) ? 2 : 4);
+            s.dilation[d] = pick(0, 4) ? 1 : 2;
+            s.begin[d] = pick(0, pick(0, 4) ? 2 : 9);
+            s.end[d] = pick(0, pick(0, 4) ? 2 : 9);
+        }
+        if (!fits(&s)) continue;
+        bool z = pick(0, 3) == 0;
+        check(&s, z ? "com.microsoft.FusedConv" : "Conv", "", pick(0, 1), z, pick(0, 2) ? 2 : 0, 1e-5);
+    }
+    static const Sizes cases[] = {
+        {2, 2, 3, 40, 1, {21, 130}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {2, 1, 6, 150, 2, {30, 27}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, NULL},
+        {1, 1, 1, 70, 1, {900}, {10}, {3}, {1}, {4}, {5}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++) check_fused(&cases[i], bodies[b], pick(0, 1), 5e-5);
+}
+
 /* Long sums, which are made in several passes; many channels, which threads share. */
 static void test_long(void **state) {
     (void)state;
@@ -341,6 +369,7 @@ int main(void) {
         cmocka_unit_test(test_winograd),
         cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_few),
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_ways_were_tried),

@@ -48,6 +48,8 @@ void channels_last(int rank, const int64_t *dims, int64_t *strides);
 bool pixels_follow(const Tensor *t, int64_t *ld);
 /* For KernelDesc.order: results of three dimensions and more. */
 void order_channels_last(const KernelQuery *q, int k, Tensor *out);
+/* A tensor as it is, whose channels may be no neighbours. */
+void conv_data(const Tensor *t, ConvData *out);
 /* The operand as it is, where its channels are neighbours, else a copy on scratch. `pad`: where a copy is made (and always
    when `must_pad`), with the zeros around it that the window reads; then *padded, and g's pads are 0 and its sizes larger. */
 tn_status conv_input(KernelCtx *c, const Tensor *x, ConvGeom *g, bool pad, ConvData *out);
@@ -125,6 +127,11 @@ int64_t conv_body_pixels(int64_t n); /* that it does at a time */
 void conv_body(const ConvRunArgs *run, int64_t image, int64_t first, int64_t end, int64_t channel, int64_t n);
 /* n of them with the same weights, at once. */
 tn_status conv_direct(KernelCtx *c, const ConvRunArgs *runs, int64_t n, const float *panels);
+
+/* The same weights with short sums over a row of some pixels, for one dimension or two. Channels of x may lie apart, at the
+   distance x_channel. */
+bool conv_lines_take(const ConvGeom *g);
+tn_status conv_lines(KernelCtx *c, const ConvRunArgs *run, int64_t x_channel, const float *panels);
 
 /* Winograd's algorithm. Weights lie in panels as wide as those of others, or (narrow) half of that, with which few blocks make
    higher tiles. */

@@ -19,7 +19,7 @@ void order_channels_last(const KernelQuery *q, int k, Tensor *out) {
 
 static bool channels_are_neighbours(const Tensor *t) { return t->dims[1] <= 1 || t->strides[1] == 1; }
 
-static void as_data(const Tensor *t, ConvData *out) {
+void conv_data(const Tensor *t, ConvData *out) {
     out->data = tensor_bytes(t);
     out->image = t->strides[0];
     for (int d = 2; d < t->rank; d++) out->stride[d - 2] = t->strides[d];
@@ -93,7 +93,7 @@ static bool padded_sizes(const ConvGeom *g, int64_t *sizes) {
 
 tn_status conv_input(KernelCtx *c, const Tensor *x, ConvGeom *g, bool pad, ConvData *out) {
     if (channels_are_neighbours(x)) {
-        as_data(x, out);
+        conv_data(x, out);
         return TN_OK;
     }
     int64_t dims[TN_MAX_RANK];
@@ -116,7 +116,7 @@ static bool lies_well(const Tensor *t, int64_t *ld) {
 
 tn_status conv_output(KernelCtx *c, const Tensor *y, ConvData *out, int64_t *ld) {
     if (lies_well(y, ld)) {
-        as_data(y, out);
+        conv_data(y, out);
         return TN_OK;
     }
     int64_t strides[TN_MAX_RANK], count;
@@ -141,7 +141,7 @@ tn_status conv_output_done(KernelCtx *c, const Tensor *y, const ConvData *data) 
 
 tn_status conv_like_output(KernelCtx *c, const Tensor *t, ConvData *out, int64_t *ld) {
     if (lies_well(t, ld)) {
-        as_data(t, out);
+        conv_data(t, out);
         return TN_OK;
     }
     *ld = t->dims[1];

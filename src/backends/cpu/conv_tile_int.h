@@ -15,6 +15,11 @@ typedef struct ConvRun {
     int64_t k, n;
 } ConvRun;
 
+/* Row k of the panel meets what lies at x in the data, from where the window begins. */
+typedef struct ConvPoint {
+    int64_t x, k;
+} ConvPoint;
+
 /* What is done to finished sums: y = min(max(sum + bias + residual, lo), hi). */
 typedef struct ConvFinish {
     const float *bias;     /* of the panel's first channel, as wide as the panel; NULL: none */
@@ -29,6 +34,11 @@ typedef struct ConvTile {
     const float *const *px; /* of the first, where run r of pixel i begins: px[r * CONV_MOST_ROWS + i] */
     const ConvRun *runs;
     int64_t n_runs;
+    /* Instead of px and runs, where pixels lie along a line: the window of the first, the distance to the next, and what each
+       window has. */
+    const float *x;
+    int64_t x_ld;
+    const ConvPoint *points, *points_end;
     const float *w; /* row 0 of the panel */
     float *y;
     int64_t y_ld;             /* from pixel to pixel */
@@ -50,6 +60,7 @@ typedef struct ConvTable {
     ConvTileFn tile[CONV_MOST_WIDTH + 1][CONV_MOST_ROWS + 1]; /* [units][pixels], up to the best */
 } ConvTable;
 ISA_TABLE(ConvTable, conv_table);
+ISA_TABLE(ConvTable, conv_line_table); /* of the same sizes */
 
 typedef struct ConvFewTable {
     int64_t vector;

@@ -235,9 +235,19 @@ static tn_status scratch_weights(KernelCtx *c, const ConvGeom *g, Way way, float
     return *out ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
+/* Of many channels that lie apart, elements of a window would fall into the same few lines of the first cache. */
+enum { MOST_APART = 4 };
+
 static tn_status run_directly(KernelCtx *c, const ConvPrepared *p, ConvRunArgs *run, ConvGeom *g,
                               const float *weights) {
-    TRY(conv_input(c, conv_operand(&p->heavy, c->in, 0), g, g->c * g->group <= 8 && g->taps > 1, &run->x));
+    const Tensor *x = conv_operand(&p->heavy, c->in, 0);
+    if (conv_lines_take(g)) {
+        bool apart = g->c * g->group <= MOST_APART;
+        if (apart) conv_data(x, &run->x);
+        else TRY(conv_input(c, x, g, false, &run->x));
+        return conv_lines(c, run, apart ? x->strides[1] : 1, weights);
+    }
+    TRY(conv_input(c, x, g, g->c * g->group <= 8 && g->taps > 1, &run->x));
     return conv_direct(c, run, 1, weights);
 }
 

@@ -51,27 +51,7 @@ static void NAME(const ConvTile *t) {
 #if HALF
         UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i]);
 #endif
-        const ConvFinish *f = t->finish;
-        if (f && f->bias) { /* not to begin with: sums beside a large bias would be rounded as it is */
-            UNROLL for (int j = 0; j < ALL; j++) {
-                const vf bias = vf_load(f->bias + j * VF);
-                UNROLL for (int i = 0; i < ROWS; i++) c[i][j] += bias;
-            }
-        }
-        if (f && f->residual) {
-            UNROLL for (int i = 0; i < ROWS; i++) {
-                const float *residual = f->residual + (tile * ROWS + i) * f->residual_ld;
-                UNROLL for (int j = 0; j < ALL - 1; j++) c[i][j] += vf_load(residual + j * VF);
-                c[i][ALL - 1] += vf_load_n(residual + (ALL - 1) * VF, last);
-            }
-        }
-        const vf lo = vf_set(f ? f->lo : -INFINITY), hi = vf_set(f ? f->hi : INFINITY);
-        UNROLL for (int i = 0; i < ROWS; i++) { /* a row is stored while others are still clipped. A NaN stays one */
-            float *y = to + i * y_ld;
-            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j]));
-            UNROLL for (int j = 0; j < ALL - 1; j++) vf_store(y + j * VF, c[i][j]);
-            store_last(y + (ALL - 1) * VF, c[i][ALL - 1], last);
-        }
+#include "backends/cpu/kernels/conv_finish_body.h"
     }
 }
 #undef NAME

@@ -38,6 +38,8 @@ INLINE void vf_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
 #else
 #define VF_KEEP(v) (void)(v)
 #endif
+/* Has a pointer in a register of its own. */
+#define POINTER_KEEP(p) __asm__("" : "+r"(p))
 INLINE vf vf_set(float x) { return x - (vf){0}; }
 
 /* The first n of VF; the others are 0 and are not read. */
