@@ -84,6 +84,9 @@ void *mem_raw(const Allocator *a, size_t size, size_t align, bool *zero);
 void mem_free(const Allocator *a, void *ptr, size_t size);
 /* Of memory that is about to be written: brings in its pages at once, which is faster than one by one. */
 void mem_touch(void *ptr, size_t size);
+/* Between these, big blocks that are given back serve the next ones (recycle.c). Calls may nest. */
+void recycle_begin(void);
+void recycle_end(void);
 size_t page_size(void);
 /* The bytes of the whole pages in a piece of memory, and where they begin. */
 size_t whole_pages(const void *ptr, size_t size, void **first);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/asan_int.h"
+#include "base/recycle_int.h"
 
 /* From this size on memory comes from the kernel: it is zero already, pages that are never used cost nothing, and
    freeing gives them back at once. A sanitizer cannot watch such memory, so under one nothing is that big. */
@@ -29,6 +30,8 @@ size_t whole_pages(const void *ptr, size_t size, void **first) {
 static void *map_pages(size_t size, size_t align) {
     size_t slack = align > page_size() ? align : 0;
     if (size > PTRDIFF_MAX - slack) return NULL;
+    void *recycled = slack ? NULL : recycle_take(size);
+    if (recycled) return recycled;
     char *start = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return NULL;
     if (slack == 0) return start;
@@ -49,8 +52,8 @@ static void *default_alloc(void *user, size_t size, size_t align) {
 
 static void default_free(void *user, void *ptr, size_t size) {
     (void)user;
-    if (size >= BIG_SIZE) munmap(ptr, size);
-    else free(ptr);
+    if (size < BIG_SIZE) free(ptr);
+    else if (!recycle_give(ptr, size)) munmap(ptr, size);
 }
 
 const Allocator allocator_default = {default_alloc, default_free, NULL};

@@ -34,7 +34,10 @@ bool is_optimized(const tn_model *model, const char *key) {
 /* ---- whole models -------------------------------------------------------------------------------------------- */
 
 static tn_status optimize_here(Model *model, PassPlan *plan, tn_pass_report **report) {
-    TRY(pass_plan_run(plan, model, &plan->pipeline, report));
+    recycle_begin();
+    tn_status status = pass_plan_run(plan, model, &plan->pipeline, report);
+    recycle_end();
+    TRY(status);
     const char *key = pass_plan_key(plan);
     return key ? mark_optimized(model, key) : TN_OUT_OF_MEMORY;
 }
@@ -100,8 +103,10 @@ static tn_status optimize_for(tn_model *model, PassPlan *plan, const Paths *path
                               tn_pass_report **report) {
     Model *copy;
     TRY(model_clone(model->ir, &copy));
+    recycle_begin();
     tn_status status = paths_choose(copy, paths);
     if (status == TN_OK) status = pass_plan_run(plan, copy, &plan->pipeline, report);
+    recycle_end();
     if (status == TN_OK) status = model_compact_ids(copy);
     if (status == TN_OK) *out = copy;
     else model_free(copy);

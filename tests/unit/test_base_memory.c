@@ -58,6 +58,39 @@ static void test_store(void **state) {
     store_trim();
 }
 
+/* Big blocks that serve again: zero, each its own, and free to be given back later or by the end. */
+static void test_recycling(void **state) {
+    enum { BLOCKS = 24 };
+    uint8_t *block[BLOCKS] = {NULL};
+    size_t size[BLOCKS] = {0}, seed = 1, n_again = 0;
+    void *last = NULL;
+    (void)state;
+    recycle_begin();
+    recycle_begin();
+    for (int turn = 0; turn < 2000; turn++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t k = (seed >> 33) % BLOCKS;
+        if (turn == 1500) recycle_end();
+        for (size_t i = 0; block[k] && i < size[k]; i += i < 200 ? 1 : 997)
+            assert_int_equal(block[k][i], (uint8_t)(k + 1));
+        if (block[k]) last = block[k];
+        mem_free(&allocator_default, block[k], size[k]);
+        block[k] = NULL;
+        if (turn % 3 == 0) continue;
+        size[k] = ((size_t)1 << 19) + (seed >> 44) * 5;
+        block[k] = mem_alloc(&allocator_default, size[k], 64);
+        assert_non_null(block[k]);
+        assert_true(is_zero(block[k], size[k]));
+        n_again += block[k] == last;
+        memset(block[k], (int)k + 1, size[k]);
+    }
+#ifndef HAS_ASAN
+    assert_true(n_again > 0);
+#endif
+    recycle_end();
+    for (int k = 0; k < BLOCKS; k++) mem_free(&allocator_default, block[k], size[k]);
+}
+
 /* Memory nobody touched costs no pages: more of it than is used can be had. */
 static void test_untouched_memory(void **state) {
     (void)state;
@@ -341,6 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default_allocator),
         cmocka_unit_test(test_store),
+        cmocka_unit_test(test_recycling),
         cmocka_unit_test(test_untouched_memory),
         cmocka_unit_test(test_impossible_sizes),
         cmocka_unit_test(test_memory_is_zeroed_for_any_allocator),
