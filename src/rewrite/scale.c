@@ -9,8 +9,8 @@ typedef struct Scaled {
     const Allocator *allocator;
     Tensor x, factors;
     int64_t rows, cols;
-    int64_t period, inner; /* row r goes by factor r / period * inner + r % inner */
-    int64_t col_step;      /* of the factors */
+    int64_t period, inner, step; /* row r goes by factor r / period * step + r % inner */
+    int64_t col_step;            /* of the factors */
 } Scaled;
 
 typedef struct Making {
@@ -22,10 +22,13 @@ static void make_rows(void *arg, int64_t begin, int64_t end) {
     const Making *m = arg;
     const Scaled *s = m->scaled;
     const char *x = tensor_bytes(&s->x);
-    for (int64_t i = begin; i < end; i++)
-        scale_f32(m->y + i * s->cols, x + i * s->cols * (int64_t)sizeof(float),
-                  (const double *)tensor_bytes(&s->factors) + i / s->period * s->inner + i % s->inner, s->col_step,
-                  s->cols);
+    const double *factors = (const double *)tensor_bytes(&s->factors) + begin / s->period * s->step;
+    int64_t phase = begin % s->period, at = begin % s->inner;
+    for (int64_t i = begin; i < end; i++) {
+        scale_f32(m->y + i * s->cols, x + i * s->cols * (int64_t)sizeof(float), factors + at, s->col_step, s->cols);
+        if (++at == s->inner) at = 0;
+        if (++phase == s->period) phase = 0, factors += s->step;
+    }
 }
 
 static void make(void *user, void *data, Pool *pool) {
@@ -40,6 +43,14 @@ static void drop(void *user) {
     tensor_release(&s->x);
     tensor_release(&s->factors);
     mem_free(s->allocator, s, sizeof *s);
+}
+
+/* Rows of one element that change their factor are columns, the factors' last axis. */
+static void see_columns(Scaled *s) {
+    s->cols = s->inner;
+    s->rows /= s->inner;
+    s->period /= s->inner;
+    s->inner = s->col_step = 1;
 }
 
 /* One factor, one for each column, or one for each row, also of several axes with one between that all share: the channels of
@@ -62,7 +73,9 @@ static bool find_steps(const Tensor *factors, const Tensor *y, Scaled *s) {
     }
     s->cols = tensor_count(y) / s->rows;
     s->period = shared * s->inner;
+    s->step = s->inner;
     s->col_step = columns;
+    if (s->cols == 1 && s->inner > 1) see_columns(s);
     return true;
 }
 

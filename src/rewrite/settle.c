@@ -91,13 +91,13 @@ static bool is_last(const Settling *s, const Node *node) {
 }
 
 /* Element-wise, of many rows, with a result of its operands' type, all of which can be read. */
-static bool may_go_by_rows(const Settling *s, const Node *node) {
+static bool has_many_rows(const Settling *s, const Node *node) {
     char group = op_outputs(node->op)[0].group;
     const Shape *y = &node->results[0]->type->shape;
     int64_t count = 1;
     for (int k = 0; k < y->rank; k++) count *= y->dims[k];
     if (!(node->op->flags & OP_ELEMENTWISE) || !group || group != op_inputs(node->op)[0].group || y->rank == 0 ||
-        y->dims[0] < 1 || count < FEW || !is_last(s, node))
+        count < FEW)
         return false;
     for (uint32_t k = 0; k < node->n_operands; k++) {
         const Value *v = node->operands[k].value;
@@ -109,21 +109,31 @@ static bool may_go_by_rows(const Settling *s, const Node *node) {
     return node->n_operands <= OP_MAX_INPUTS;
 }
 
+static bool may_go_by_rows(const Settling *s, const Node *node) { return has_many_rows(s, node) && is_last(s, node); }
+
+/* Rows are along the first axis that is longer than 1. */
+static int row_axis(const Tensor *y) {
+    int axis = 0;
+    while (axis < y->rank - 1 && y->dims[axis] == 1) axis++;
+    return axis;
+}
+
 /* What of an operand the result's rows [from, from + n) read. */
 static Tensor rows_of(const Tensor *t, const Tensor *y, int64_t from, int64_t n) {
     Tensor rows = *t;
+    int axis = row_axis(y) - (y->rank - t->rank);
     rows.buffer = NULL;
-    if (t->rank != y->rank || t->dims[0] == 1) return rows;
-    rows.offset += from * rows.strides[0];
-    rows.dims[0] = n;
+    if (axis < 0 || t->dims[axis] == 1) return rows;
+    rows.offset += from * rows.strides[axis];
+    rows.dims[axis] = n;
     return rows;
 }
 
-static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t from, int64_t n) {
+/* In float64. */
+static tn_status eval_rows(Settling *s, const Node *node, const Tensor *y, int64_t from, int64_t n, Tensor *out) {
     const Tensor *in[OP_MAX_INPUTS] = {NULL};
-    Tensor rows[OP_MAX_INPUTS], fresh[OP_MAX_INPUTS] = {{0}}, out = {0};
+    Tensor rows[OP_MAX_INPUTS], fresh[OP_MAX_INPUTS] = {{0}};
     tn_status status = TN_OK;
-    int64_t row = tensor_count(y) / y->dims[0];
     for (uint32_t k = 0; k < node->n_operands && status == TN_OK; k++) {
         const Value *v = node->operands[k].value;
         const Tensor *t = given(s, v);
@@ -134,11 +144,18 @@ static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t 
         status = widen(s, &rows[k], &fresh[k]);
         in[k] = &fresh[k];
     }
-    if (status == TN_OK) status = eval_node(s->ctx, &s->arena, node, in, &out);
-    if (status == TN_OK) store_f64(y->dtype, y->data, from * row, 1, out.data, n * row);
-    tensor_release(&out);
+    if (status == TN_OK) status = eval_node(s->ctx, &s->arena, node, in, out);
     for (uint32_t k = 0; k < node->n_operands; k++) tensor_release(&fresh[k]);
     return status;
+}
+
+static tn_status compute_rows(Settling *s, const Node *node, Tensor *y, int64_t from, int64_t n) {
+    Tensor out = {0};
+    int64_t row = tensor_count(y) / y->dims[row_axis(y)];
+    TRY(eval_rows(s, node, y, from, n, &out));
+    store_f64(y->dtype, y->data, from * row, 1, out.data, n * row);
+    tensor_release(&out);
+    return TN_OK;
 }
 
 /* Of the model's file, which whoever packs the result will not read again. */
@@ -165,11 +182,11 @@ static void let_operands_go(const Settling *s, const Node *node) {
 }
 
 static tn_status compute_by_rows(Settling *s, const Node *node, Tensor *y) {
-    int64_t row = tensor_count(y) / y->dims[0], step = max_i64(1, ROWS_OF / row);
+    int64_t rows = y->dims[row_axis(y)], step = max_i64(1, ROWS_OF / (tensor_count(y) / rows));
     tn_status status = TN_OK;
     TRY(hold_operands(s, node));
-    for (int64_t from = 0; from < y->dims[0] && status == TN_OK; from += step)
-        status = compute_rows(s, node, y, from, min_i64(step, y->dims[0] - from));
+    for (int64_t from = 0; from < rows && status == TN_OK; from += step)
+        status = compute_rows(s, node, y, from, min_i64(step, rows - from));
     let_operands_go(s, node);
     forget_operands(s, node);
     return status;
@@ -193,6 +210,63 @@ static tn_status compute(Settling *s, size_t i) {
     for (uint32_t k = 0; k < node->n_operands && k < OP_MAX_INPUTS; k++) tensor_release(&fresh[k]);
     return status;
 }
+
+/* ---- sums of rows ------------------------------------------------------------------------------------------------ */
+
+/* Whether a sum leaves the rows of what it sums apart. */
+static bool keeps_rows(const Settling *s, const Node *sum, const Tensor *x) {
+    const Tensor *axes = sum->n_operands > 1 ? given(s, sum->operands[1].value) : NULL;
+    if (!axes || axes->dtype != TN_I64 || !axes->data || axes->rank != 1 || axes->dims[0] == 0) return false;
+    for (int64_t i = 0, axis; i < axes->dims[0]; i++) {
+        load_i64(&axis, TN_I64, axes->data, axes->offset + i * axes->strides[0], 1, 1);
+        if ((axis < 0 ? axis + x->rank : axis) == row_axis(x)) return false;
+    }
+    return true;
+}
+
+/* The sum that alone reads a product of many elements, which then need not all be there at once; NULL: there is none. */
+static const Node *sum_of(const Settling *s, const Node *node) {
+    const Use *use = node->results[0]->uses;
+    const Node *sum = use && !use->next ? use->user : NULL;
+    const Shape *shape = &node->results[0]->type->shape;
+    Tensor x;
+    if (!sum || index_of(s, sum) < 0 || !node_is_onnx(sum, "ReduceSum") || use != &sum->operands[0] ||
+        !may_settle(sum) || !has_many_rows(s, node))
+        return NULL;
+    tensor_set_dense(&x, TN_F64, shape->rank, shape->dims);
+    return keeps_rows(s, sum, &x) ? sum : NULL;
+}
+
+static tn_status sum_rows(Settling *s, const Node *sum, const Tensor *x, int64_t from, int64_t n, Tensor *y) {
+    const Node *node = sum->operands[0].value->def;
+    Tensor rows = {0}, out = {0};
+    int64_t one = tensor_count(y) / x->dims[row_axis(x)];
+    TRY(eval_rows(s, node, x, from, n, &rows));
+    const Tensor *in[OP_MAX_INPUTS] = {&rows, given(s, sum->operands[1].value)};
+    tn_status status = eval_node(s->ctx, &s->arena, sum, in, &out);
+    if (status == TN_OK) memcpy((double *)y->data + from * one, out.data, (size_t)(n * one) * sizeof(double));
+    tensor_release(&rows);
+    tensor_release(&out);
+    return status;
+}
+
+static tn_status sum_by_rows(Settling *s, size_t i) {
+    const Node *sum = s->built->nodes[i], *node = sum->operands[0].value->def;
+    const Shape *from_shape = &node->results[0]->type->shape, *to = &sum->results[0]->type->shape;
+    Tensor x;
+    tensor_set_dense(&x, TN_F64, from_shape->rank, from_shape->dims);
+    int64_t rows = x.dims[row_axis(&x)], step = max_i64(1, ROWS_OF / (tensor_count(&x) / rows));
+    TRY(tensor_new(s->ctx, TN_F64, to->rank, to->dims, &s->wide[i]));
+    tn_status status = hold_operands(s, node);
+    if (status != TN_OK) return status;
+    for (int64_t from = 0; from < rows && status == TN_OK; from += step)
+        status = sum_rows(s, sum, &x, from, min_i64(step, rows - from), &s->wide[i]);
+    let_operands_go(s, node);
+    s->have[i] = s->have[index_of(s, node)] = status == TN_OK; /* nobody reads the product any more */
+    return status;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------- */
 
 /* *ok false: it is no product of weights and factors. */
 static tn_status put_off(Settling *s, const Node *node, Tensor *y, bool *ok) {
@@ -306,7 +380,10 @@ static tn_status settle(Settling *s) {
         if (!may_settle(node)) continue;
         if (is_reshape(node)) see_through(s, i);
         if (!s->have[i]) s->have[i] = s->by_rows[i] = may_go_by_rows(s, node);
-        if (!s->have[i]) TRY(compute(s, i));
+        if (s->have[i] || sum_of(s, node)) continue;
+        const Value *x = node->n_operands > 0 ? node->operands[0].value : NULL;
+        bool sums = x && x->def && index_of(s, x->def) >= 0 && sum_of(s, x->def) == node;
+        TRY(sums ? sum_by_rows(s, i) : compute(s, i));
     }
     /* From the last to the first, so that what is read no more goes with its reader. */
     for (size_t i = s->built->n; i-- > 0;) {

@@ -143,23 +143,35 @@ static void put_constant(Text *text, const char *name, const char *sizes, int64_
     text_printf(text, "]}\n");
 }
 
-/* One convolution with many weights and a normalisation behind it; transposed where there are groups. */
-static tn_model *convolution(Context *ctx, int groups) {
+static void put_normalisation(Text *text, const char *of, const char *to) {
+    text_printf(text, "  %%%s = BatchNormalization(%%%s, %%s, %%b, %%m, %%v) {epsilon=0.01}\n", to, of);
+}
+
+typedef enum Kind { BEHIND, TRANSPOSED, TRANSPOSED_GROUPS, BEFORE, BEFORE_GROUPS, N_KINDS } Kind;
+
+/* One convolution with many weights and a normalisation behind or before it. */
+static tn_model *convolution(Context *ctx, Kind kind) {
+    static const char *const sizes[] = {"80,100,3,3", "80,100,3,3", "80,100,3,3", "256,80,1,1", "512,40,1,1"};
+    static const int64_t counts[] = {80 * 100 * 9, 80 * 100 * 9, 80 * 100 * 9, 256 * 80, 512 * 40};
+    static const char *const channels[] = {"80", "100", "200", "80", "80"};
+    static const int64_t factors[] = {80, 100, 200, 80, 80};
+    static const char *const convolutions[] = {
+        "  %x2 = Concat(%x, %x) {axis=1}\n  %x3 = Slice(%x2, [0], [100], [1])\n  %c = Conv(%x3, %w) {pads=[1,1,1,1]}\n",
+        "  %c = ConvTranspose(%x, %w) {strides=[2,2]}\n", "  %c = ConvTranspose(%x, %w) {strides=[2,2], group=2}\n",
+        "  %y = Conv(%c, %w)\n", "  %y = Conv(%c, %w) {group=2}\n"};
     Text text;
     tn_model *model;
     seed = 1;
     text_init(&text, &allocator_default);
     text_printf(&text, "tn 1\ngraph @g(%%x: f32[1,80,n,n]) -> (%%y) {\n");
-    put_constant(&text, "w", "80,100,3,3", 80 * 100 * 9, -1);
-    static const char *const channels[] = {"80", "100", "200"};
-    int64_t n = groups ? 100 * groups : 80;
+    put_constant(&text, "w", sizes[kind], counts[kind], -1);
     for (int k = 0; k < 4; k++)
-        put_constant(&text, (const char *const[]){"s", "b", "m", "v"}[k], channels[groups], n, k == 3 ? 0.1f : -1);
-    if (groups) text_printf(&text, "  %%c = ConvTranspose(%%x, %%w) {strides=[2,2], group=%d}\n", groups);
-    else
-        text_printf(&text, "  %%x2 = Concat(%%x, %%x) {axis=1}\n  %%x3 = Slice(%%x2, [0], [100], [1])\n"
-                           "  %%c = Conv(%%x3, %%w) {pads=[1,1,1,1]}\n");
-    text_printf(&text, "  %%y = BatchNormalization(%%c, %%s, %%b, %%m, %%v) {epsilon=0.01}\n}\n");
+        put_constant(&text, (const char *const[]){"s", "b", "m", "v"}[k], channels[kind], factors[kind],
+                     k == 3 ? 0.1f : -1);
+    if (kind >= BEFORE) put_normalisation(&text, "x", "c");
+    text_printf(&text, "%s", convolutions[kind]);
+    if (kind < BEFORE) put_normalisation(&text, "c", "y");
+    text_printf(&text, "}\n");
     OK(text.status);
     OK(tn_model_load_memory((tn_context *)ctx, text.s, text.n, NULL, NULL, NULL, &model));
     text_free(&text);
@@ -242,10 +254,10 @@ static void check_answers(tn_model *model, Context *ctx) {
 static void test_folded_normalisation(void **state) {
     (void)state;
     for (int threads = 1; threads < 3; threads++)
-        for (int groups = 0; groups < 3; groups++) {
+        for (Kind kind = BEHIND; kind < N_KINDS; kind++) {
             tn_context *ctx;
             OK(tn_context_create(&(tn_context_options){.threads = threads}, &ctx));
-            tn_model *model = convolution((Context *)ctx, groups);
+            tn_model *model = convolution((Context *)ctx, kind);
             check_answers(model, (Context *)ctx);
             tn_model_release(model);
             tn_context_release(ctx);
@@ -257,7 +269,7 @@ static void test_bytes_of_product(void **state) {
     (void)state;
     Context *ctx;
     OK(context_new(NULL, NULL, &ctx));
-    tn_model *model = convolution(ctx, 0);
+    tn_model *model = convolution(ctx, BEHIND);
     tn_session *s = session_of(model, NULL);
     const Tensor *scaled = NULL, *w = NULL;
     for (const Node *node = s->ir->main->first; node; node = node->next) {
