@@ -268,15 +268,31 @@ static tn_status sum_by_rows(Settling *s, size_t i) {
 
 /* ---- results ------------------------------------------------------------------------------------------------------- */
 
+/* A value in float64, few of them; *out is to be released. *ok false: it is none. */
+static tn_status read_factors(Settling *s, const Value *v, Tensor *out, bool *ok) {
+    const Tensor *t = given(s, v);
+    int i = v->def ? index_of(s, v->def) : -1;
+    *ok = t ? t->kind == TYPE_TENSOR && t->data && is_wide_enough(t->dtype) && tensor_count(t) < FEW
+            : i >= 0 && s->have[i] && s->wide[i].data;
+    if (!*ok) return TN_OK;
+    if (t) return widen(s, t, out);
+    *out = s->wide[i];
+    buffer_ref(out->buffer);
+    return TN_OK;
+}
+
 /* *ok false: it is no product of weights and factors. */
 static tn_status put_off(Settling *s, const Node *node, Tensor *y, bool *ok) {
     *ok = false;
     if (node->op->domain || strcmp(node->op->name, "Mul") != 0) return TN_OK;
     for (uint32_t k = 0; k < 2 && !*ok; k++) {
-        const Value *factor = node->operands[1 - k].value;
         const Tensor *x = given(s, node->operands[k].value);
-        int i = factor->def ? index_of(s, factor->def) : -1;
-        if (x && i >= 0 && s->have[i]) TRY(scaled_constant(s->ctx, x, &s->wide[i], y, ok));
+        Tensor factors = {0};
+        if (x) TRY(read_factors(s, node->operands[1 - k].value, &factors, ok));
+        if (!*ok) continue;
+        tn_status status = scaled_constant(s->ctx, x, &factors, y, ok);
+        tensor_release(&factors);
+        TRY(status);
     }
     return TN_OK;
 }

@@ -147,18 +147,22 @@ static void put_normalisation(Text *text, const char *of, const char *to) {
     text_printf(text, "  %%%s = BatchNormalization(%%%s, %%s, %%b, %%m, %%v) {epsilon=0.01}\n", to, of);
 }
 
-typedef enum Kind { BEHIND, TRANSPOSED, TRANSPOSED_GROUPS, BEFORE, BEFORE_GROUPS, N_KINDS } Kind;
+typedef enum Kind { BEHIND, TRANSPOSED, TRANSPOSED_GROUPS, FACTORS, BEFORE, BEFORE_GROUPS, N_KINDS } Kind;
 
-/* One convolution with many weights and a normalisation behind or before it. */
+/* One convolution with many weights, and a normalisation or factors behind it, or a normalisation before it. */
 static tn_model *convolution(Context *ctx, Kind kind) {
-    static const char *const sizes[] = {"80,100,3,3", "80,100,3,3", "80,100,3,3", "256,80,1,1", "512,40,1,1"};
-    static const int64_t counts[] = {80 * 100 * 9, 80 * 100 * 9, 80 * 100 * 9, 256 * 80, 512 * 40};
-    static const char *const channels[] = {"80", "100", "200", "80", "80"};
-    static const int64_t factors[] = {80, 100, 200, 80, 80};
+    static const char *const sizes[] = {"80,100,3,3", "80,100,3,3", "80,100,3,3",
+                                        "256,80,1,1", "256,80,1,1", "512,40,1,1"};
+    static const int64_t counts[] = {80 * 100 * 9, 80 * 100 * 9, 80 * 100 * 9, 256 * 80, 256 * 80, 512 * 40};
+    static const char *const channels[] = {"80", "100", "200", "256,1,1", "80", "80"};
+    static const int64_t factors[] = {80, 100, 200, 256, 80, 80};
     static const char *const convolutions[] = {
         "  %x2 = Concat(%x, %x) {axis=1}\n  %x3 = Slice(%x2, [0], [100], [1])\n  %c = Conv(%x3, %w) {pads=[1,1,1,1]}\n",
-        "  %c = ConvTranspose(%x, %w) {strides=[2,2]}\n", "  %c = ConvTranspose(%x, %w) {strides=[2,2], group=2}\n",
-        "  %y = Conv(%c, %w)\n", "  %y = Conv(%c, %w) {group=2}\n"};
+        "  %c = ConvTranspose(%x, %w) {strides=[2,2]}\n",
+        "  %c = ConvTranspose(%x, %w) {strides=[2,2], group=2}\n",
+        "  %c = Conv(%x, %w)\n  %y = Mul(%c, %s)\n",
+        "  %y = Conv(%c, %w)\n",
+        "  %y = Conv(%c, %w) {group=2}\n"};
     Text text;
     tn_model *model;
     seed = 1;
@@ -170,7 +174,7 @@ static tn_model *convolution(Context *ctx, Kind kind) {
                      k == 3 ? 0.1f : -1);
     if (kind >= BEFORE) put_normalisation(&text, "x", "c");
     text_printf(&text, "%s", convolutions[kind]);
-    if (kind < BEFORE) put_normalisation(&text, "c", "y");
+    if (kind < FACTORS) put_normalisation(&text, "c", "y");
     text_printf(&text, "}\n");
     OK(text.status);
     OK(tn_model_load_memory((tn_context *)ctx, text.s, text.n, NULL, NULL, NULL, &model));
