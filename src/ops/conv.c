@@ -157,8 +157,23 @@ tn_status conv_activation(const Node *node, Activation *act) {
 #define BODY "ops/conv_body.h"
 #include "ops/each_float_int.h"
 
+/* Sums of so few products of 9-bit numbers are exact in float32. */
+enum { MOST_EXACT = (1 << 24) / (255 * 255) };
+
+/* Depthwise ones are no matrix products to speak of. */
+static tn_status convolve_few(KernelCtx *c, const ConvShape *s, const float *x, const float *w, int32_t *y) {
+    int64_t n = s->batch * s->group * s->out_channels * s->out_plane;
+    float *sums = kernel_scratch(c, float, (size_t)n);
+    if (!sums) return TN_OUT_OF_MEMORY;
+    TRY(convolve_directly_f32(c, s, x, w, sums));
+    for (int64_t i = 0; i < n; i++) y[i] = (int32_t)sums[i];
+    return TN_OK;
+}
+
 tn_status convolve_i32(KernelCtx *c, const ConvShape *s, const float *x, const float *w, int32_t *y) {
     if (s->out_plane == 0 || s->batch == 0) return TN_OK;
+    if (s->out_channels < 4 && s->in_plane && s->in_channels * s->taps <= MOST_EXACT)
+        return convolve_few(c, s, x, w, y);
     WindowSource source = {.shape = s, .x = x};
     MatrixProduct product;
     TRY(conv_product(c, s, &product));
