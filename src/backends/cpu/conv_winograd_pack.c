@@ -143,7 +143,7 @@ void winograd_panels(const ConvGeom *g, int64_t c, WinogradForm form, ConvPanels
     p->floats = g->group * p->group;
 }
 
-/* Behind the panels stands whether some weight is not finite. */
+/* Behind the panels stands whether some weight is not finite, or so large that sums of weights may not be. */
 int64_t winograd_floats(const ConvGeom *g, WinogradForm form) {
     ConvPanels p;
     winograd_panels(g, winograd_channels(g, form.kind), form, &p);
@@ -154,15 +154,16 @@ bool winograd_keeps_weights(const ConvGeom *g, WinogradForm form, const float *p
     return winograd_spec[form.kind].back && packed[winograd_floats(g, form) - 16] == 0;
 }
 
-/* A row of sums, so that they go side by side. */
-static bool all_finite(const float *x, int64_t n) {
-    float sums[16] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int k = 0; k < 16; k++) sums[k] += x[i + k] * 0;
-    for (; i < n; i++) sum += x[i] * 0;
-    for (int k = 0; k < 16; k++) sum += sums[k];
-    return sum == 0;
+/* As numbers of the bits, so that what is not finite is large, too. */
+static bool are_small(const float *x, int64_t n) {
+    const float large = 1e30f;
+    int32_t most, large_bits = 0, any = 0;
+    memcpy(&large_bits, &large, sizeof large_bits);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&most, &x[i], sizeof most);
+        any |= (most & INT32_MAX) > large_bits;
+    }
+    return !any;
 }
 
 typedef struct Packing {
@@ -173,6 +174,7 @@ typedef struct Packing {
     ConvPanels panels;
     float *dst;
     int64_t channels, blocks; /* of the input, as the algorithm has them; of such channels */
+    atomic_bool large;
 } Packing;
 
 enum { CHANNELS = 16, WIDEST = 64, ROWS = CHANNELS * WINOGRAD_MOST_TAPS * WINOGRAD_MOST_TAPS };
@@ -206,7 +208,7 @@ static void gather_windows(const Packing *k, int64_t m, int64_t m_n, int64_t c, 
 
 /* One item is some input channels of one panel of one group. */
 static void pack_blocks(void *arg, int64_t begin, int64_t end) {
-    const Packing *k = arg;
+    Packing *k = arg;
     const WinogradSpec *s = k->spec;
     for (int64_t item = begin; item < end; item++) {
         float columns[ROWS * WIDEST];
@@ -214,6 +216,7 @@ static void pack_blocks(void *arg, int64_t begin, int64_t end) {
         int64_t m = panel * k->panels.full, width = panel_width(&k->panels, panel);
         int64_t first = item % k->blocks * CHANNELS, n = min_i64(CHANNELS, k->channels - first);
         gather_windows(k, group * k->g->m + m, min_i64(width, k->g->m - m), first, n, width, columns);
+        if (!are_small(columns, n * s->taps * s->taps * width)) atomic_store(&k->large, true);
         WinogradWeights t = {s->points, s->planes, s->taps, columns, width, NULL, k->channels * width};
         for (int64_t c = 0; c < n; c++, t.w += s->taps * s->taps * width) {
             t.to = k->dst + group * k->panels.group + m * k->panels.k + (first + c) * width;
@@ -229,7 +232,7 @@ void winograd_pack(const ConvGeom *g, WinogradForm form, const Tensor *w, float 
     k.blocks = (k.channels + CHANNELS - 1) / CHANNELS;
     winograd_panels(g, k.channels, form, &k.panels);
     parallel_for(pool, g->group * k.panels.n * k.blocks, (double)(CHANNELS * k.panels.full) * 10, pack_blocks, &k);
-    dst[k.panels.floats] = all_finite(dst, k.panels.floats) ? 0 : 1;
+    dst[k.panels.floats] = atomic_load(&k.large) ? 1 : 0;
 }
 
 /* Planes' weights `step` apart. One that is nothing but the rounding of them was 0, which an infinity tells from others. */
