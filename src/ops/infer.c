@@ -128,13 +128,6 @@ typedef struct Walker {
     Model *model;
     Arena arena;        /* values and contents */
     InferValue *values; /* by value id */
-    struct Level {
-        Graph *graph;
-        Node *node;    /* the next to infer */
-        size_t nested; /* its nested graphs done so far */
-        Trust trust;
-        size_t saved, saved_end; /* its part of `saved` */
-    } levels[256];
     int depth;
     VEC(SavedType) saved; /* of bodies that may be walked again: types as they were before */
     int64_t budget;       /* values that may be walked again, so that nested loops do not multiply */
@@ -144,6 +137,13 @@ typedef struct Walker {
     InferValue *out;
     Dim (*contents)[CONTENT_MAX];
     size_t n_out;
+    struct Level {
+        Graph *graph;
+        Node *node;    /* the next to infer */
+        size_t nested; /* its nested graphs done so far */
+        Trust trust;
+        size_t saved, saved_end; /* its part of `saved` */
+    } levels[256];               /* the last, since only those in use are written */
 } Walker;
 
 static InferValue value_from_type(const Type *type) {
@@ -178,13 +178,13 @@ static tn_status enter(Walker *w, Graph *graph, Trust trust, size_t saved) {
 
 static tn_status reserve(Walker *w, const Node *node) {
     if (node->n_operands > w->n_in) {
-        w->n_in = node->n_operands * 2 + 16;
+        w->n_in = node->n_operands * 2 + 2;
         if (!(w->in = arena_array(&w->arena, InferValue, w->n_in))) return TN_OUT_OF_MEMORY;
     }
     if (node->n_results > w->n_out) {
-        w->n_out = node->n_results * 2 + 8;
+        w->n_out = node->n_results * 2 + 1;
         w->out = arena_array(&w->arena, InferValue, w->n_out);
-        w->contents = arena_alloc(&w->arena, w->n_out * sizeof *w->contents, alignof(Dim));
+        w->contents = arena_raw(&w->arena, w->n_out * sizeof *w->contents, alignof(Dim));
         if (!w->out || !w->contents) return TN_OUT_OF_MEMORY;
     }
     return TN_OK;
@@ -434,8 +434,10 @@ static tn_status walk_graphs(Walker *w) {
 /* ---- what others call ---------------------------------------------------------------------------------------- */
 
 static Walker *walker_new(Model *model) {
-    Walker *w = mem_alloc(&model->ctx->allocator, sizeof *w, alignof(Walker));
+    bool zero;
+    Walker *w = mem_raw(&model->ctx->allocator, sizeof *w, alignof(Walker), &zero);
     if (!w) return NULL;
+    memset(w, 0, offsetof(Walker, levels));
     w->model = model;
     arena_init(&w->arena, &model->ctx->allocator);
     return w;

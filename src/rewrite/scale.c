@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of the model times factors, as folding a normalisation into them makes them: the product is computed whenever its
-   bytes are needed, which is while a kernel packs them. So it never stands beside both the model's and the packed weights. */
+   bytes are needed, which is while a kernel packs them. So it never stands beside both the model's and the packed weights.
+   Of few weights it is computed at once. */
 #include "rewrite/rewrite_int.h"
 
 enum { FEWEST = (1 << 14) + 1 /* elements: what is smaller is read while plans are made */ };
@@ -83,12 +84,20 @@ static bool same_sizes(const Tensor *a, const Tensor *b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
+static tn_status scale_now(Context *ctx, const Scaled *s, Tensor *y) {
+    Tensor like = *y;
+    TRY(tensor_new(ctx, TN_F32, like.rank, like.dims, y));
+    make_rows(&(Making){s, y->data}, 0, s->rows);
+    return TN_OK;
+}
+
 tn_status scaled_constant(Context *ctx, const Tensor *x, const Tensor *factors, Tensor *y, bool *ok) {
     Scaled s = {.allocator = &ctx->allocator, .x = *x, .factors = *factors};
     *ok = x->dtype == TN_F32 && y->dtype == TN_F32 && factors->dtype == TN_F64 && same_sizes(x, y) && x->buffer &&
-          !buffer_is_lazy(x->buffer) && tensor_is_dense(x) && tensor_count(x) >= FEWEST && tensor_is_dense(factors) &&
+          !buffer_is_lazy(x->buffer) && tensor_is_dense(x) && tensor_count(x) > 0 && tensor_is_dense(factors) &&
           factors->buffer && find_steps(factors, y, &s);
     if (!*ok) return TN_OK;
+    if (tensor_count(x) < FEWEST) return scale_now(ctx, &s, y);
     Scaled *kept = mem_alloc(s.allocator, sizeof *kept, alignof(Scaled));
     if (!kept) return TN_OUT_OF_MEMORY;
     *kept = s;

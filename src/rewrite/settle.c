@@ -8,7 +8,7 @@
 
 /* A part that would take more is left to whoever folds constants, with its budget. */
 enum { MOST_BYTES = 256 << 20 };
-enum { FEW = 1 << 14, ROWS_OF = 1 << 12 /* elements */ };
+enum { FEW = 256, ROWS_OF = 1 << 12, MOST_FACTORS = 1 << 14 /* elements */ };
 
 typedef struct Settling {
     const Match *match;
@@ -48,11 +48,24 @@ static bool may_settle(const Node *node) {
     return !value_payload(node->results[0]) && node_is_constant(node) && !(node->op->flags & OP_CONTROL);
 }
 
-static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
+static void load_wide(const Tensor *t, Tensor *out) {
     int64_t k = 0;
-    TRY(tensor_new(s->ctx, TN_F64, t->rank, t->dims, out));
     for (TensorRows r = tensor_rows(t); tensor_next_row(&r); k += r.n)
         load_f64((double *)out->data + k, t->dtype, t->data, r.offset, r.stride, r.n);
+}
+
+static tn_status widen(Settling *s, const Tensor *t, Tensor *out) {
+    TRY(tensor_new(s->ctx, TN_F64, t->rank, t->dims, out));
+    load_wide(t, out);
+    return TN_OK;
+}
+
+/* The same for a moment: in the arena, and not cleared before. */
+static tn_status widen_here(Settling *s, const Tensor *t, Tensor *out) {
+    tensor_set_dense(out, TN_F64, t->rank, t->dims);
+    out->data = arena_raw(&s->arena, (size_t)tensor_count(t) * sizeof(double), 64);
+    if (!out->data) return TN_OUT_OF_MEMORY;
+    load_wide(t, out);
     return TN_OK;
 }
 
@@ -133,6 +146,7 @@ static Tensor rows_of(const Tensor *t, const Tensor *y, int64_t from, int64_t n)
 static tn_status eval_rows(Settling *s, const Node *node, const Tensor *y, int64_t from, int64_t n, Tensor *out) {
     const Tensor *in[OP_MAX_INPUTS] = {NULL};
     Tensor rows[OP_MAX_INPUTS], fresh[OP_MAX_INPUTS] = {{0}};
+    ArenaMark mark = arena_mark(&s->arena);
     tn_status status = TN_OK;
     for (uint32_t k = 0; k < node->n_operands && status == TN_OK; k++) {
         const Value *v = node->operands[k].value;
@@ -141,11 +155,11 @@ static tn_status eval_rows(Settling *s, const Node *node, const Tensor *y, int64
         rows[k] = rows_of(t ? t : &s->wide[index_of(s, v->def)], y, from, n);
         in[k] = &rows[k];
         if (!t) continue;
-        status = widen(s, &rows[k], &fresh[k]);
+        status = widen_here(s, &rows[k], &fresh[k]);
         in[k] = &fresh[k];
     }
     if (status == TN_OK) status = eval_node(s->ctx, &s->arena, node, in, out);
-    for (uint32_t k = 0; k < node->n_operands; k++) tensor_release(&fresh[k]);
+    arena_release(&s->arena, mark);
     return status;
 }
 
@@ -272,7 +286,7 @@ static tn_status sum_by_rows(Settling *s, size_t i) {
 static tn_status read_factors(Settling *s, const Value *v, Tensor *out, bool *ok) {
     const Tensor *t = given(s, v);
     int i = v->def ? index_of(s, v->def) : -1;
-    *ok = t ? t->kind == TYPE_TENSOR && t->data && is_wide_enough(t->dtype) && tensor_count(t) < FEW
+    *ok = t ? t->kind == TYPE_TENSOR && t->data && is_wide_enough(t->dtype) && tensor_count(t) < MOST_FACTORS
             : i >= 0 && s->have[i] && s->wide[i].data;
     if (!*ok) return TN_OK;
     if (t) return widen(s, t, out);
