@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for blocks that are written at once and live about as long as each other, as packed weights do: they lie side by side,
-   so their pages come in many at a time, which costs a fraction of a fault for each. What is given back goes back to the kernel
-   in whole pages. */
+   so their pages come in many at a time, which costs a fraction of a fault for each; those of a big block when its owner brings
+   them in, who may have several threads for it. What is given back goes back to the kernel in whole pages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,6 +13,7 @@
 enum {
     CHUNK = 64 << 20,     /* of addresses */
     MOST_BLOCK = 4 << 20, /* larger ones have a mapping of their own */
+    BIG = 512 << 10,      /* its pages are brought in by whoever asked for it */
     STEP = 256 << 10      /* so much comes in at once */
 };
 
@@ -68,12 +69,19 @@ static void touch(Chunk *c, size_t end) {
 #endif
 }
 
+/* Up to its last whole page the block's owner will bring it in. */
+static void leave(Chunk *c, size_t end) {
+    size_t whole = end / page_size() * page_size();
+    if (c->touched < whole) c->touched = whole;
+}
+
 static void *take(size_t size, size_t align) {
     Chunk *c = chunks;
     size_t at = c ? round_up(c->used, align) : 0;
     if (!c || at + size > CHUNK) c = chunk_new(), at = 0;
     if (!c) return NULL;
-    touch(c, at + size);
+    if (size < BIG) touch(c, at + size);
+    else leave(c, at + size);
     c->used = at + size;
     c->live += size;
     return c->base + at;
@@ -97,11 +105,7 @@ static void give(Chunk *c, char *ptr, size_t size) {
 static void *store_alloc(void *user, size_t size, size_t align) {
     (void)user;
     if (WATCHED) return allocator_default.alloc(NULL, size, align);
-    if (size > MOST_BLOCK) {
-        void *ptr = allocator_default.alloc(NULL, size, align);
-        if (ptr) mem_touch(ptr, size);
-        return ptr;
-    }
+    if (size > MOST_BLOCK) return allocator_default.alloc(NULL, size, align);
     pthread_mutex_lock(&lock);
     void *ptr = take(size, align);
     pthread_mutex_unlock(&lock);

@@ -76,11 +76,36 @@ static Entry *add(Context *context, const PackKey *key, size_t size, void *data,
     return e;
 }
 
+/* Pages of a block, in pieces that threads share. */
+typedef struct Pages {
+    char *first;
+    size_t size;
+} Pages;
+
+enum { PIECE = 128 << 10 };
+
+static void touch_pieces(void *arg, int64_t begin, int64_t end) {
+    const Pages *pages = arg;
+    size_t from = (size_t)begin * PIECE, to = (size_t)end * PIECE;
+    mem_touch(pages->first + from, (to < pages->size ? to : pages->size) - from);
+}
+
+/* The store leaves to its users to bring in what is large. */
+static void bring_in(const Packed *packed, Pool *pool) {
+    enum { LEAST = 512 << 10, PIECE_NS = 30000 };
+    void *first;
+    if (packed->size < LEAST) return;
+    Pages pages = {.size = whole_pages(packed->data, packed->size, &first)};
+    pages.first = first;
+    parallel_for(pool, (int64_t)((pages.size + PIECE - 1) / PIECE), PIECE_NS, touch_pieces, &pages);
+}
+
 /* With the lock held, which is given up while `make` runs. */
 static tn_status fill(Entry *e, tn_status (*make)(void *arg, void *dst), void *arg) {
     pthread_mutex_unlock(&lock);
     tn_status status = bytes_hold(e->key.source, e->context->pool);
     if (status == TN_OK) {
+        bring_in(&e->packed, e->context->pool);
         status = make(arg, e->packed.data);
         bytes_let_go(e->key.source);
         if (e->key.n_bytes) file_forget(e->key.source, e->key.n_bytes);
