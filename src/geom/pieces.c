@@ -37,9 +37,27 @@ static void piece_drop_dim(Piece *p, int k) {
     }
 }
 
+enum { USUAL_RANK = 4 };
+
+static inline void copy_dims(Piece *to, const Piece *from, size_t n) {
+    to->rank = from->rank;
+    memcpy(to->size, from->size, n * sizeof *to->size);
+    for (int m = 0; m < N_MAPS; m++) {
+        to->map[m].c = from->map[m].c;
+        memcpy(to->map[m].t, from->map[m].t, n * sizeof *to->size);
+    }
+}
+
+/* Pieces have room for many more dimensions than most need; of few a fixed number is copied, which takes no calls. */
+static inline void piece_copy(Piece *to, const Piece *from) {
+    if (from->rank <= USUAL_RANK) copy_dims(to, from, USUAL_RANK);
+    else *to = *from;
+}
+
 /* The part of dimension k from `begin` on, `n` long; one index is no dimension. */
 static Piece piece_part(const Piece *p, int k, int64_t begin, int64_t n) {
-    Piece part = *p;
+    Piece part;
+    piece_copy(&part, p);
     for (int m = 0; m < N_MAPS; m++) part.map[m].c += begin * part.map[m].t[k];
     part.size[k] = n;
     if (n == 1) piece_drop_dim(&part, k);
@@ -84,7 +102,8 @@ static void piece_tidy(Piece *p, int by, int with) {
 
 static bool grow(Cutter *c, PieceList *list) {
     size_t old = list->cap * sizeof(Piece);
-    Piece *data = mem_alloc(c->allocator, 2 * old, alignof(Piece));
+    bool zero;
+    Piece *data = mem_raw(c->allocator, 2 * old, alignof(Piece), &zero);
     if (!data) {
         c->status = TN_OUT_OF_MEMORY;
         return false;
@@ -98,7 +117,7 @@ static bool grow(Cutter *c, PieceList *list) {
 
 static bool push(Cutter *c, PieceList *list, const Piece *p) {
     if (--c->left < 0 || (list->len == list->cap && !grow(c, list))) return false;
-    list->data[list->len++] = *p;
+    piece_copy(&list->data[list->len++], p);
     return true;
 }
 
@@ -226,7 +245,8 @@ static bool cut(Cutter *c, const Piece *piece, int m, Cuts cuts) {
     c->done.len = 0;
     if (!push(c, in_one_class(piece, &piece->map[m], cuts) ? &c->done : todo, piece)) return false;
     while (todo->len > 0) {
-        Piece p = todo->data[--todo->len];
+        Piece p;
+        piece_copy(&p, &todo->data[--todo->len]);
         if (in_one_class(&p, &p.map[m], cuts)) {
             if (!push(c, &c->done, &p)) return false;
             continue;
@@ -262,8 +282,9 @@ static void reduce(Piece *p, int64_t d) {
 static bool divide(Cutter *c, int64_t d, int64_t span) {
     c->b.len = 0;
     for (size_t i = 0; i < c->a.len; i++) {
-        Piece p = c->a.data[i];
+        Piece p;
         int64_t lo, hi, shift = 0;
+        piece_copy(&p, &c->a.data[i]);
         reduce(&p, d);
         map_range(&p, &p.map[MAP_REST], -1, &lo, &hi);
         if (floor_div(lo, d) != floor_div(hi, d)) shift = floor_mod(-lo, d);
@@ -382,7 +403,8 @@ bool cutter_push(Cutter *c, const Piece *piece, int32_t source, RegionList *list
     todo->len = 0;
     if (!push(c, todo, piece)) return false;
     while (todo->len > 0) {
-        Piece p = todo->data[--todo->len];
+        Piece p;
+        piece_copy(&p, &todo->data[--todo->len]);
         if (source == REGION_FILL) p.map[MAP_FROM] = (Affine){0};
         piece_tidy(&p, MAP_TO, MAP_FROM);
         if (p.rank > TN_MAX_RANK) { /* too many dimensions: one index of the smallest each */
