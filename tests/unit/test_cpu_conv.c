@@ -223,20 +223,20 @@ static void test_winograd(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i], "Conv", "", true, false, 2, 2e-5);
 }
 
-/* Windows of 3 x 3 over each channel by itself: rows and columns of any number, in whole images and in parts of long rows. */
+/* Windows over each channel by itself: rows and columns of any number, in whole images and in parts of long rows. */
 static void test_depthwise(void **state) {
     (void)state;
     for (int i = 0; i < 200; i++) {
-        Sizes s = {.rank = 2, .n = pick(1, 2), .c = pick(pick(0, 3) ? 16 : 4, 130)};
-        int64_t step = pick(1, 2);
+        Sizes s = {.rank = 2, .n = pick(1, 2), .c = pick(pick(0, 3) ? 16 : 4, pick(0, 3) ? 130 : 40)};
+        int64_t step = pick(1, 2), kernel = pick(0, 2) ? 3 : 2 * pick(1, 4) + 1;
         s.m = s.group = s.c;
         if (pick(0, 5) == 0) s.m *= pick(2, 4);
         for (int d = 0; d < 2; d++) {
             s.in[d] = pick(1, pick(0, 2) ? 15 : 40);
-            s.kernel[d] = 3, s.dilation[d] = 1;
+            s.kernel[d] = pick(0, 9) ? kernel : pick(1, 9), s.dilation[d] = pick(0, 9) ? 1 : 2;
             s.stride[d] = pick(0, 9) ? step : pick(1, 3);
-            s.begin[d] = pick(0, pick(0, 9) ? 2 : 4);
-            s.end[d] = pick(0, pick(0, 9) ? 2 : 4);
+            s.begin[d] = pick(0, pick(0, 9) ? kernel - 1 : 40);
+            s.end[d] = pick(0, pick(0, 9) ? kernel - 1 : 40);
         }
         if (pick(0, 9) == 0) s.in[1] = pick(100, 300);
         if (!fits(&s)) continue;

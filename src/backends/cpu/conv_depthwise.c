@@ -180,7 +180,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 static bool rows_take(const Depthwise *d) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
-    if (w->rank != 2 || g->c != 1 || g->m != 1 || g->group < d->table->vector) return false;
+    if (w->rank != 2 || g->c != 1 || g->m != 1 || g->group < d->table->least) return false;
     for (int k = 0; k < 2; k++)
         if (w->kernel[k] != 3 || w->dilation[k] != 1 || w->stride[k] > 2) return false;
     return w->stride[0] == w->stride[1] && w->begin[1] <= 2 && g->in[1] + w->begin[1] >= g->out[1] * w->stride[1];
@@ -264,14 +264,14 @@ static void choose_blocks(Depthwise *d) {
     int64_t channels = g->group * g->m, vectors = channels / d->table->vector;
     int64_t span = (d->most - 1) * g->win.stride[d->last] + d->columns;
     int64_t shared = (int64_t)sizeof(float) * channels * d->above * span, row = channels * g->out[d->last];
-    d->channel_blocks = max_i64(1, min_i64(shared / (cpu_caches()->l1 * 3 / 4) + 1, vectors / 4));
+    d->channel_blocks = max_i64(1, min_i64(shared / (cpu_caches()->l1 * 3 / 4) + 1, vectors / 2));
     d->strip = d->run->after.body ? max_i64(1, min_i64(STRIP_ROWS, BODY_FLOATS / max_i64(1, row))) : STRIP_ROWS;
 }
 
 static void choose_tile(Depthwise *d) {
     const ConvGeom *g = d->run->g;
     int64_t step = g->win.stride[d->last], dilation = g->win.dilation[d->last];
-    bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && g->group >= d->table->vector;
+    bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && g->group >= d->table->least;
     d->grouped = g->c > 1;
     if (d->grouped) {
         d->tile = d->table->grouped[g->c];

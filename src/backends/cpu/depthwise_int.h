@@ -42,12 +42,11 @@ typedef struct DepthwiseRows {
 } DepthwiseRows;
 
 typedef struct DepthwiseTable {
-    int64_t vector;
-    /* Windows of 3 x 3 with steps of [1], [2] both ways, for up to `most_rows` rows of the result; at least one vector of
-       channels. */
+    int64_t vector, least; /* channels at a time, and that there must be for `rows` and `tile` */
+    /* Windows of 3 x 3 with steps of [1], [2] both ways, for up to `most_rows` rows of the result. */
     void (*rows[3][DEPTHWISE_ROWS + 1])(const DepthwiseRows *rows);
     int most_rows[3];
-    /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]; at least one vector of channels. */
+    /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]. */
     void (*tile[8][3])(const DepthwiseTile *tile);
     /* For one pixel, any window, and any number of channels. x_ld is then from column to column of the window. */
     void (*pixel)(const DepthwiseTile *tile);

@@ -30,14 +30,7 @@ INLINE void store_last(float *y, vf v, int64_t n) {
 }
 
 #if defined(__AVX512F__)
-/* Half a vector takes half the time where a processor makes a whole one in two halves. */
-enum { UNIT = VF / 2 };
-typedef float vh __attribute__((vector_size(TENON_VEC_BYTES / 2)));
-INLINE vh vh_load(const float *p) {
-    vh v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
+enum { UNIT = VH };
 INLINE vh vh_of(vf v) { return (vh)_mm512_castps512_ps256((__m512)v); }
 INLINE vf vf_of(vh v) { return (vf)_mm512_zextps256_ps512((__m256)v); }
 INLINE vf vf_join(vh low, vh high) {

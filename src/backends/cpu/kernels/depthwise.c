@@ -3,38 +3,10 @@
 #include "backends/cpu/depthwise_int.h"
 #include "backends/cpu/kernels/vec_int.h"
 
-#define TILE_NAME_(what, columns, step) what##_##columns##_##step
-#define TILE_NAME(what, columns, step) TILE_NAME_(what, columns, step)
-
-#define COLUMNS 3
-#define STEP 1
-#include "backends/cpu/kernels/depthwise_body.h"
-#undef STEP
-#define STEP 2
-#include "backends/cpu/kernels/depthwise_body.h"
-#undef STEP
-#undef COLUMNS
-#define COLUMNS 5
-#define STEP 1
-#include "backends/cpu/kernels/depthwise_body.h"
-#undef STEP
-#define STEP 2
-#include "backends/cpu/kernels/depthwise_body.h"
-#undef STEP
-#undef COLUMNS
-#define COLUMNS 7
-#define STEP 1
-#include "backends/cpu/kernels/depthwise_body.h"
-#undef STEP
-#undef COLUMNS
-
-/* ---- rows that share data ------------------------------------------------------------------------------------- */
+/* ---- rows that share data, and tiles ---------------------------------------------------------------------------- */
 
 /* Has the compiler forget what it knows of these bits. */
 #define KEEP_BITS(bits) __asm__("" : "+r"(bits))
-
-#define ROWS_NAME_(what, rows, step) what##_##rows##_by_##step
-#define ROWS_NAME(what, rows, step) ROWS_NAME_(what, rows, step)
 
 /* So that sums and weights stay in registers. */
 #if defined(__clang__)
@@ -43,24 +15,53 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define STEP 1
-#define ROWS 1
-#include "backends/cpu/kernels/depthwise_rows_body.h"
-#define ROWS 2
-#include "backends/cpu/kernels/depthwise_rows_body.h"
-#undef STEP
-#define STEP 2
-#define ROWS 1
-#include "backends/cpu/kernels/depthwise_rows_body.h"
-#define ROWS 2
-#include "backends/cpu/kernels/depthwise_rows_body.h"
-#if defined(__AVX512F__) /* with 32 registers, data that rows share are what there is to save */
-#define ROWS 3
-#include "backends/cpu/kernels/depthwise_rows_body.h"
-#define ROWS 4
-#include "backends/cpu/kernels/depthwise_rows_body.h"
+#define OF_V_(what, a, b, v) what##_##a##_##b##_##v
+#define OF_V_EXPANDED(what, a, b, v) OF_V_(what, a, b, v)
+#define OF_V(what, a, b) OF_V_EXPANDED(what, a, b, V)
+#define V_OP_(op, v) v##_##op
+#define V_OP_EXPANDED(op, v) V_OP_(op, v)
+#define V_OP(op) V_OP_EXPANDED(op, V)
+
+#define V vf
+#include "backends/cpu/kernels/depthwise_vectors_body.h"
+#undef V
+#if defined(VF_HALVES)
+#define V vh
+#include "backends/cpu/kernels/depthwise_vectors_body.h"
+#undef V
 #endif
-#undef STEP
+
+/* The last channels once more rather than fewer at a time; eight and fewer as half a vector. */
+#if defined(VF_HALVES)
+#define ALL_CHANNELS(what, a, b, Args)                                                             \
+    static void what##_##a##_##b(const Args *t) {                                                  \
+        const int64_t n = t->channels, rest = n % VF, whole = n < VF || rest <= VH ? n - rest : n; \
+        int64_t c = 0;                                                                             \
+        for (; c < whole; c += VF) what##_##a##_##b##_vf(t, c + VF < n ? c : n - VF);              \
+        for (; c < n; c += VH) what##_##a##_##b##_vh(t, c + VH < n ? c : n - VH);                  \
+    }
+#else
+#define ALL_CHANNELS(what, a, b, Args)                                                         \
+    static void what##_##a##_##b(const Args *t) {                                              \
+        const int64_t n = t->channels;                                                         \
+        for (int64_t c = 0; c < n; c += VF) what##_##a##_##b##_vf(t, c + VF < n ? c : n - VF); \
+    }
+#endif
+
+ALL_CHANNELS(tile, 3, 1, DepthwiseTile)
+ALL_CHANNELS(tile, 3, 2, DepthwiseTile)
+ALL_CHANNELS(tile, 5, 1, DepthwiseTile)
+ALL_CHANNELS(tile, 5, 2, DepthwiseTile)
+ALL_CHANNELS(tile, 7, 1, DepthwiseTile)
+ALL_CHANNELS(tile, 7, 2, DepthwiseTile)
+ALL_CHANNELS(rows, 1, 1, DepthwiseRows)
+ALL_CHANNELS(rows, 2, 1, DepthwiseRows)
+ALL_CHANNELS(rows, 1, 2, DepthwiseRows)
+ALL_CHANNELS(rows, 2, 2, DepthwiseRows)
+#if defined(__AVX512F__)
+ALL_CHANNELS(rows, 3, 2, DepthwiseRows)
+ALL_CHANNELS(rows, 4, 2, DepthwiseRows)
+#endif
 
 /* ---- any window ----------------------------------------------------------------------------------------------- */
 
@@ -169,12 +170,17 @@ static void repeat(float *y, const float *x, int64_t n, int64_t times) {
 
 const DepthwiseTable ISA_NAME(depthwise_table) = {
     .vector = VF,
-    .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, NULL}},
+#if defined(VF_HALVES)
+    .least = VH,
+#else
+    .least = VF,
+#endif
+    .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, tile_7_2}},
 #if defined(__AVX512F__)
-    .rows = {{NULL}, {NULL, rows_1_by_1, rows_2_by_1}, {NULL, rows_1_by_2, rows_2_by_2, rows_3_by_2, rows_4_by_2}},
+    .rows = {{NULL}, {NULL, rows_1_1, rows_2_1}, {NULL, rows_1_2, rows_2_2, rows_3_2, rows_4_2}},
     .most_rows = {0, 2, 4},
 #else
-    .rows = {{NULL}, {NULL, rows_1_by_1, rows_2_by_1}, {NULL, rows_1_by_2, rows_2_by_2}},
+    .rows = {{NULL}, {NULL, rows_1_1, rows_2_1}, {NULL, rows_1_2, rows_2_2}},
     .most_rows = {0, 2, 2},
 #endif
     .pixel = pixel,

@@ -109,6 +109,23 @@ INLINE vf vf_min(vf a, vf b) {
 /* a * b + c, in one rounding where the processor can. */
 INLINE vf vf_fma(vf a, vf b, vf c) { return a * b + c; }
 
+#if defined(__AVX512F__)
+/* Half a vector takes half the time where a processor makes a whole one in two halves. */
+#define VF_HALVES
+enum { VH = VF / 2 };
+typedef float vh __attribute__((vector_size(TENON_VEC_BYTES / 2)));
+INLINE vh vh_load(const float *p) {
+    vh v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void vh_store(float *p, vh v) { memcpy(p, &v, sizeof v); }
+INLINE vh vh_set(float x) { return x - (vh){0}; }
+INLINE vh vh_max(vh a, vh b) { return (vh)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE vh vh_min(vh a, vh b) { return (vh)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vh vh_fma(vh a, vh b, vh c) { return a * b + c; }
+#endif
+
 /* Whether a mask is set anywhere. */
 INLINE bool vi_any(vi mask) {
 #if defined(__AVX512F__)
