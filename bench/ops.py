@@ -10,8 +10,10 @@ them: multiply-adds in registers, reads and copies of as many bytes as the op ha
 
     least us   the shortest run, from the call to the return, conversions of layouts at both ends included; with one thread the
                thread's own time, without what the processor did for others meanwhile
-    op us      the same of the instructions that compute, without what only moves data
-    limit      the time that the machine needs at least: for the multiply-adds, or (mem) for the bytes
+    op us      the same of the instructions that compute, without what only moves data; of a convolution as it is inside of a
+               network: between others, which leave and take its channels last
+    limit      the time that the machine needs at least: for the multiply-adds with what is no padding, or (mem) for the bytes,
+               each read or written once where as many bytes lie
     %          the limit as part of `op us`; more than 100 where a kernel needs fewer operations than the op's definition
     ort us, x  onnxruntime's shortest run, and `least us` as a multiple of it
 """
@@ -43,6 +45,7 @@ class Op:
     weights: list = field(default_factory=list)
     output: tuple = ()
     flops: float = 0
+    padding: float = 0  # of these, what is done with zeros around the data
     attributes: dict = field(default_factory=dict)
     then: list = field(default_factory=list)
 
@@ -52,7 +55,15 @@ class Op:
     def written(self):
         return 4 * math.prod(self.output)
 
-    def model(self):
+    def arrays(self, inside=False):
+        random, made = np.random.default_rng(2), {}
+        for i, shape in enumerate(self.inputs):
+            made[f"x{i}"] = aligned(channels_last(shape) if inside else shape)
+            made[f"x{i}"][...] = random.standard_normal(made[f"x{i}"].shape, np.float32)
+        return made
+
+    def model(self, inside=False):
+        """`inside`: a node in front makes its first operand, and that operand and the result lie channels last."""
         random = np.random.default_rng(1)
         weights = [random.standard_normal(shape, np.float32) / math.sqrt(max(math.prod(shape[1:]), 1)) for shape in self.weights]
         constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
@@ -64,10 +75,20 @@ class Op:
         for i, (kind, wanted) in enumerate(self.then):
             nodes.append(helper.make_node(kind, [results[i], *names[first : first + wanted]], [results[i + 1]]))
             first += wanted
-        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, self.inputs)]
-        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, self.output)
+        shapes, output = list(self.inputs), self.output
+        if inside:
+            shapes[0], output = channels_last(shapes[0]), channels_last(output)
+            nodes[0].input[0], nodes[-1].output[0] = "made", "result"
+            before = [helper.make_node("Transpose", ["x0"], ["turned"], perm=[0, 3, 1, 2]), helper.make_node("Abs", ["turned"], ["made"])]
+            nodes = [*before, *nodes, helper.make_node("Transpose", ["result"], ["y"], perm=[0, 2, 3, 1])]
+        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes)]
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, output)
         graph = helper.make_graph(nodes, "op", infos, [result], constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9).SerializeToString()
+
+
+def channels_last(shape):
+    return (shape[0], *shape[2:], shape[1])
 
 
 # ---- the ops ----
@@ -91,12 +112,14 @@ def conv(channels, side, features, kernel, stride=1, groups=1):
                   "pads": [pads // 2] * 2 + [pads - pads // 2] * 2}  # fmt: skip
     text = f"{what} {channels}@{side}" + (f" to {features}" if features != channels else "") + (f" /{stride}" if stride > 1 else "")
     flops = 2 * math.prod(output) * math.prod(shape[1:])
-    return Op(text, "Conv", [(1, channels, side, side)], [shape, (features,)], output, flops, attributes)
+    inside = sum(0 <= at * stride - pads // 2 + tap < side for at in range(out) for tap in range(kernel))
+    padding = flops * (1 - (inside / (out * kernel)) ** 2)
+    return Op(text, "Conv", [(1, channels, side, side)], [shape, (features,)], output, flops, padding, attributes)
 
 
 def elementwise(kind, shape, others=(), **attributes):
     text = " ".join("x".join(map(str, s)) for s in (shape, *others))
-    return Op(f"{kind.lower()} {text}", kind, [shape, *others], [], shape, 0, attributes)
+    return Op(f"{kind.lower()} {text}", kind, [shape, *others], [], shape, attributes=attributes)
 
 
 def bandwidth(count, cache):
@@ -104,7 +127,7 @@ def bandwidth(count, cache):
     rows = (count // 1024, 1024)
 
     def op(what, kind, others, then=()):
-        return Op(f"{cache} {what}", kind, [rows, *others], [], rows, 0, {}, list(then))
+        return Op(f"{cache} {what}", kind, [rows, *others], [], rows, then=list(then))
 
     return [op("add", "Add", [rows]), op("mul+add+relu", "Mul", [rows, rows], [("Add", 1), ("Relu", 0)]),
             op("gelu", "Gelu", []), op("add a row", "Add", [(1024,)]), op("mul by a column", "Mul", [(count // 1024, 1)])]  # fmt: skip
@@ -112,19 +135,38 @@ def bandwidth(count, cache):
 
 def transpose(shape, perm):
     text = f"transpose {'x'.join(map(str, shape))} {''.join(map(str, perm))}"
-    return Op(text, "Transpose", [shape], [], tuple(shape[p] for p in perm), 0, {"perm": perm})
+    return Op(text, "Transpose", [shape], [], tuple(shape[p] for p in perm), attributes={"perm": perm})
 
 
 def layer_norm(rows, width):
-    return Op(f"layernorm {rows}x{width}", "LayerNormalization", [(rows, width)], [(width,), (width,)], (rows, width), 0,
-              {"axis": -1})  # fmt: skip
+    return Op(f"layernorm {rows}x{width}", "LayerNormalization", [(rows, width)], [(width,), (width,)], (rows, width),
+              attributes={"axis": -1})  # fmt: skip
 
 
 def pool(kind, channels, side, kernel=0, stride=1):
     attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [kernel // 2] * 4} if kernel else {}
     out = (side + 2 * (kernel // 2) - kernel) // stride + 1 if kernel else 1
-    return Op(f"{kind.lower()} {channels}@{side}", kind, [(1, channels, side, side)], [], (1, channels, out, out), 0, attributes)
+    output = (1, channels, out, out)
+    return Op(f"{kind.lower()} {channels}@{side}", kind, [(1, channels, side, side)], [], output, attributes=attributes)
 
+
+def depthwise(kernel, stride, *shapes):
+    return [conv(channels, side, channels, kernel, stride, channels) for channels, side in shapes]
+
+
+# of mobilenet v1 to v3, mnasnet, efficientnet, ghostnet, shufflenet, convnext; and two and four results of a channel
+DEPTHWISE = [
+    *depthwise(3, 1, (16, 112), (32, 112), (24, 56), (72, 56), (128, 56), (144, 56), (40, 28), (58, 28), (88, 28), (120, 28),
+               (192, 28), (256, 28), (116, 14), (184, 14), (200, 14), (384, 14), (480, 14), (512, 14), (576, 14), (96, 7), (232, 7),
+               (960, 7), (1024, 7)),
+    *depthwise(3, 2, (48, 112), (64, 112), (72, 112), (96, 112), (24, 56), (58, 56), (72, 56), (128, 56), (144, 56), (116, 28),
+               (192, 28), (240, 28), (256, 28), (200, 14), (232, 14), (512, 14), (576, 14)),
+    *depthwise(5, 1, (72, 28), (88, 48), (120, 28), (240, 28), (40, 14), (144, 14), (480, 14), (672, 14), (576, 7), (960, 7),
+               (1152, 7)),
+    *depthwise(5, 2, (72, 56), (144, 56), (88, 28), (96, 28), (288, 14), (672, 14)),
+    *depthwise(7, 1, (96, 56), (128, 56), (192, 28), (384, 14), (768, 7), (1024, 7)),
+    *(conv(c, s, m * c, 3, step, c) for c, s, m, step in ((32, 56, 2, 1), (64, 28, 2, 1), (64, 28, 2, 2), (128, 14, 4, 1))),
+]  # fmt: skip
 
 OPS = [
     *(matmul(n, n, n) for n in (512, 768, 1024, 1536, 2048)),
@@ -139,10 +181,7 @@ OPS = [
     *(conv(c, s, 2 * c, 3, 2) for c, s in ((64, 56), (128, 28), (256, 14))),
     conv(3, 224, 32, 3, 2),
     conv(3, 224, 64, 7, 2),
-    *(conv(c, s, c, 3, 1, c) for c, s in ((32, 112), (144, 56), (192, 28), (576, 14), (960, 7))),
-    *(conv(c, s, c, 3, 2, c) for c, s in ((96, 112), (144, 56), (576, 14))),
-    *(conv(c, s, c, 3, 1, c) for c, s in ((512, 14), (88, 28))),
-    *(conv(c, s, m, k, step, c) for c, s, m, k, step in ((88, 48, 88, 5, 1), (96, 28, 96, 5, 2), (96, 56, 96, 7, 1), (64, 28, 128, 3, 1))),
+    *DEPTHWISE,
     elementwise("Softmax", (12, 128, 128), axis=-1),
     elementwise("Softmax", (1, 1000), axis=-1),
     layer_norm(128, 768),
@@ -224,24 +263,25 @@ class Timer:
         return 1e-3 * min(self.times[name]) if name in self.times else None
 
 
-def instruction_us(rows):
-    """Time of what computes; of all when nothing does."""
-    works = [r for r in rows if r["kernel"] not in ("raster", "view", "virtual", "folded")]
+def instruction_us(rows, kind):
+    """Time of the instructions that hold such a node, else of what computes, else of all."""
+    works = [r for r in rows if kind in r["op"].split("+")]
+    works = works or [r for r in rows if r["kernel"] not in ("raster", "view", "virtual", "folded")]
     return 1e-3 * sum(r["nanoseconds"] for r in works or rows)
 
 
 class Profiled:
     """Runs under the profile, and the time in them of the instructions that compute."""
 
-    def __init__(self, session, run, threads):
-        self.session, self.run, self.threads = session, run, threads
+    def __init__(self, session, run, kind, threads):
+        self.session, self.run, self.kind, self.threads = session, run, kind, threads
         self.computing, self.rest, self.own = [], [], []
 
     def __call__(self):
         start, own = time.perf_counter_ns(), time.thread_time_ns()
         self.run()
         wall, own = 1e-3 * (time.perf_counter_ns() - start), 1e-3 * (time.thread_time_ns() - own)
-        self.computing.append(instruction_us(self.session.instructions()))
+        self.computing.append(instruction_us(self.session.instructions(), self.kind))
         self.rest.append(wall - self.computing[-1])
         self.own.append(own)
 
@@ -255,16 +295,15 @@ def better(a, b):
 
 
 def measure(op, threads, seconds, tenonrt, with_ort):
-    model, random = op.model(), np.random.default_rng(2)
-    arrays, results = {}, {name: aligned(op.output) for name in ("tenon", "ort", "profiled")}
-    for i, shape in enumerate(op.inputs):
-        arrays[f"x{i}"] = aligned(shape)
-        arrays[f"x{i}"][...] = random.standard_normal(shape, np.float32)
+    model, arrays, inside = op.model(), op.arrays(), op.kind == "Conv"
+    results = {name: aligned(op.output) for name in ("tenon", "ort")}
+    results["profiled"] = aligned(channels_last(op.output) if inside else op.output)
     calls = {"tenon": bound_call(tenonrt.InferenceSession(model, threads=threads), arrays, results["tenon"])}
     if with_ort:
         calls["ort"] = bound_call(ort_session(model, threads), arrays, results["ort"])
-    session = profiled_session(tenonrt, model, threads)
-    calls["profiled"] = profiled = Profiled(session, bound_call(session, arrays, results["profiled"]), threads)
+    session = profiled_session(tenonrt, op.model(inside), threads)
+    run = bound_call(session, op.arrays(inside), results["profiled"])
+    calls["profiled"] = profiled = Profiled(session, run, op.kind, threads)
     peak = tenonrt.measure_peak(threads, op.read() + op.written())
     timer, end = Timer(calls, threads), time.perf_counter() + seconds
     while len(profiled.own) < 5 or time.perf_counter() < end:
@@ -272,7 +311,7 @@ def measure(op, threads, seconds, tenonrt, with_ort):
     peak = better(peak, tenonrt.measure_peak(threads, op.read() + op.written()))
     row = {"op": op.name, "threads": threads, "least_us": timer.least_us("tenon"), "op_us": profiled.least_us(),
            "kernels": [r["kernel"] for r in session.instructions() if r["kernel"] not in ("view", "virtual", "folded")],
-           "ort_us": timer.least_us("ort"), "flops": op.flops, "read": op.read(), "written": op.written(),
+           "ort_us": timer.least_us("ort"), "flops": op.flops, "padding": op.padding, "read": op.read(), "written": op.written(),
            "peak": peak}  # fmt: skip
     if with_ort:
         scale = float(np.max(np.abs(results["ort"]))) or 1.0
@@ -284,7 +323,8 @@ def add_limit(row):
     """Writing takes what a copy takes longer than reading."""
     peak = row["peak"]
     write = max(2 / peak["copy"] - 1 / peak["read"], 0)
-    multiply, move = 1e6 * row["flops"] / peak["flops"], 1e6 * (row["read"] / peak["read"] + row["written"] * write)
+    multiply = 1e6 * (row["flops"] - row["padding"]) / peak["flops"]
+    move = 1e6 * (row["read"] / peak["read"] + row["written"] * write)
     row["limit_us"], row["bound"] = max((multiply, "fma"), (move, "mem"))
     row["of_limit"] = row["limit_us"] / row["op_us"] if row["op_us"] > 0 else None
     row["ratio"] = row["least_us"] / row["ort_us"] if row["ort_us"] else None

@@ -15,7 +15,7 @@ typedef struct Depthwise {
     int64_t most;                            /* pixels of a tile */
     int64_t apart;                           /* from one pixel of a tile to the next: their taps are neighbours then */
     int64_t rows;                            /* of an image of the result */
-    int64_t strip, channel_blocks;           /* rows, and parts of the channels, that are done at a time */
+    int64_t strip;                           /* rows that are done at a time */
     /* Rows that share data: blocks of an image and parts of the channels that are items; pixels of a row at a time. */
     int64_t row_blocks, parts, pixels;
 } Depthwise;
@@ -51,18 +51,12 @@ void depthwise_pack(const ConvGeom *g, const Tensor *w, float *dst) {
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
 
 enum {
-    MOST_ROWS = 64,     /* of a window */
     STRIP_ROWS = 16,    /* of the result, at a time */
     BODY_FLOATS = 16384 /* of a strip with a body behind it */
 };
 
-typedef struct WindowRows {
-    int64_t n;
-    const float *x[MOST_ROWS], *w[MOST_ROWS];
-} WindowRows;
-
 /* The rows of the window of result row `row` that lie in the data; its column is added later. */
-static void find_rows(const Depthwise *d, const float *x, int64_t row, WindowRows *rows) {
+static void find_rows(const Depthwise *d, const float *x, int64_t row, DepthwiseWindow *rows) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
     int64_t start[CONV_DIMS], tap[CONV_DIMS] = {0};
@@ -95,36 +89,30 @@ static void finish_of(const Depthwise *d, int64_t image, int64_t pixel, int64_t 
         f->residual = after->residual.data + image * after->residual.image + pixel * after->residual_ld + channel;
 }
 
-/* Some pixels and channels of a row of the result. */
-typedef struct Part {
-    int64_t first, n, channel, channels;
-} Part;
-
-static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, const Part *p) {
+/* n neighbouring pixels, or as far apart as taps are, from `first` on, of so many rows from `row` on. */
+static void run_tile(const Depthwise *d, const DepthwiseWindow *rows, int64_t image, int64_t row, int64_t n_rows,
+                     int64_t first, int64_t n) {
     const ConvRunArgs *run = d->run;
     const ConvGeom *g = run->g;
     const ConvWindow *w = &g->win;
-    int64_t start = p->first * w->stride[d->last] - w->begin[d->last], x_ld = run->x.stride[d->last];
-    int64_t pixel = row * g->out[d->last] + p->first, dilation = w->dilation[d->last];
-    const float *x[MOST_ROWS], *weights[MOST_ROWS];
+    int64_t start = first * w->stride[d->last] - w->begin[d->last], x_ld = run->x.stride[d->last];
+    int64_t width = g->out[d->last], pixel = row * width + first, dilation = w->dilation[d->last];
     ConvFinish finish;
-    for (int64_t r = 0; r < rows->n; r++) {
-        x[r] = rows->x[r] + start * x_ld + p->channel;
-        weights[r] = rows->w[r] + p->channel;
-    }
-    finish_of(d, image, pixel, p->channel, &finish);
-    DepthwiseTile t = {.x = x,
-                       .w = weights,
-                       .n_rows = rows->n,
+    finish_of(d, image, pixel, 0, &finish);
+    DepthwiseTile t = {.windows = rows,
+                       .n_windows = n_rows,
+                       .x_at = start * x_ld,
                        .x_ld = d->grouped ? x_ld : x_ld * dilation,
                        .w_ld = d->w_ld,
-                       .n = p->n,
-                       .channels = p->channels,
+                       .n = n,
+                       .channels = g->group * g->m,
                        .columns = d->columns,
                        .step = w->stride[d->last],
                        .dilation = dilation,
-                       .y = run->y.data + image * run->y.image + pixel * run->y_ld + p->channel,
+                       .y = run->y.data + image * run->y.image + pixel * run->y_ld,
                        .y_ld = run->y_ld * d->apart,
+                       .y_row = width * run->y_ld,
+                       .residual_row = width * run->after.residual_ld,
                        .finish = &finish};
     int64_t left = max_i64(0, -start), right = g->in[d->last] - start; /* the data in columns */
     if (d->grouped) {
@@ -132,33 +120,22 @@ static void run_tile(const Depthwise *d, const WindowRows *rows, int64_t image, 
         t.to = right;
     } else {
         t.from = (left + dilation - 1) / dilation;
-        t.to = min_i64((p->n - 1) * t.step + d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
+        t.to = min_i64((n - 1) * t.step + d->columns, right > 0 ? (right - 1) / dilation + 1 : 0);
     }
     (d->tile ? d->tile : d->table->pixel)(&t);
-}
-
-/* Down the rows first: windows of neighbouring rows share data, which is near then. */
-static void run_columns(const Depthwise *d, const WindowRows *rows, int64_t image, int64_t row, int64_t n, Part *p) {
-    int64_t channels = d->run->g->group * d->run->g->m;
-    for (int64_t c = 0; c < d->channel_blocks; c++) {
-        int64_t vectors = (channels + d->table->vector - 1) / d->table->vector; /* whole ones, but for the last */
-        p->channel = c * vectors / d->channel_blocks * d->table->vector;
-        p->channels = min_i64(channels, (c + 1) * vectors / d->channel_blocks * d->table->vector) - p->channel;
-        for (int64_t i = 0; i < n; i++) run_tile(d, &rows[i], image, row + i, p);
-    }
 }
 
 /* Rows of the result, and the body on them while they are near. */
 static void run_strip(const Depthwise *d, int64_t image, int64_t row, int64_t n) {
     const ConvRunArgs *run = d->run;
     int64_t width = run->g->out[d->last];
-    WindowRows rows[STRIP_ROWS];
+    DepthwiseWindow rows[STRIP_ROWS];
     for (int64_t i = 0; i < n; i++) find_rows(d, run->x.data + image * run->x.image, row + i, &rows[i]);
     for (int64_t phase = 0; phase < min_i64(d->apart, width); phase++) {
         int64_t pixels = (width - phase + d->apart - 1) / d->apart, tiles = (pixels + d->most - 1) / d->most;
         for (int64_t i = 0; i < tiles; i++) {
             int64_t first = i * pixels / tiles, end = (i + 1) * pixels / tiles;
-            run_columns(d, rows, image, row, n, &(Part){.first = phase + first * d->apart, .n = end - first});
+            run_tile(d, rows, image, row, n, phase + first * d->apart, end - first);
         }
     }
     if (run->after.body) conv_body(run, image, row * width, (row + n) * width, 0, run->g->group * run->g->m);
@@ -242,15 +219,16 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Threads share channels where there are fewer blocks of rows. The data of a block's rows is to stay in the second cache, and
-   where a line of the first one holds several vectors, in that. */
+   where vectors share lines of the first one, what all of them read of one vector in that. */
 static void choose_rows(Depthwise *d, int threads) {
     const ConvGeom *g = d->run->g;
     int64_t step = g->win.stride[1], most = d->table->most_rows[step], line = 64 / (int64_t)sizeof(float);
     int64_t each = ((most - 1) * step + 3) * step + most; /* elements of data and results for a pixel of a row */
     int64_t room = cpu_caches()->l2 / 2 / (each * g->group * (int64_t)sizeof(float));
     if (d->table->vector < line) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 64));
+    else if (step == 2 && g->group % line != 0) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 2 * 64));
     if (d->run->after.body) room = min_i64(room, BODY_FLOATS / (most * g->group));
-    d->pixels = max_i64(room, 16);
+    d->pixels = max_i64(room, 8);
     d->row_blocks = (d->rows + most - 1) / most;
     int64_t blocks = g->batch * d->row_blocks, least = 2 * threads;
     d->parts = threads > 1 ? max_i64(1, min_i64((least + blocks - 1) / blocks, g->group / d->table->vector / 4)) : 1;
@@ -258,14 +236,18 @@ static void choose_rows(Depthwise *d, int threads) {
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
-/* How much is done at a time: data that rows share is to stay in the first cache, and what a body has to do in the second. */
-static void choose_blocks(Depthwise *d) {
+/* Rows that are done at a time. Where vectors share lines of the first cache, what all of them read of one vector is to stay
+   there, and what a body has to do in the second. */
+static void choose_strip(Depthwise *d) {
     const ConvGeom *g = d->run->g;
-    int64_t channels = g->group * g->m, vectors = channels / d->table->vector;
-    int64_t span = (d->most - 1) * g->win.stride[d->last] + d->columns;
-    int64_t shared = (int64_t)sizeof(float) * channels * d->above * span, row = channels * g->out[d->last];
-    d->channel_blocks = max_i64(1, min_i64(shared / (cpu_caches()->l1 * 3 / 4) + 1, vectors / 2));
-    d->strip = d->run->after.body ? max_i64(1, min_i64(STRIP_ROWS, BODY_FLOATS / max_i64(1, row))) : STRIP_ROWS;
+    int64_t line = 64 / (int64_t)sizeof(float), channels = g->group * g->m, row = channels * g->out[d->last];
+    int64_t step = g->win.stride[d->last], span = (d->most - 1) * step + d->columns;
+    d->strip = STRIP_ROWS;
+    if (channels % line != 0 || d->table->vector < line) {
+        int64_t rows = cpu_caches()->l1 * 3 / 4 / (2 * 64 * span);
+        d->strip = min_i64(STRIP_ROWS, max_i64(1, (rows - d->above) / step + 1));
+    }
+    if (d->run->after.body) d->strip = max_i64(1, min_i64(d->strip, BODY_FLOATS / max_i64(1, row)));
 }
 
 static void choose_tile(Depthwise *d) {
@@ -303,7 +285,7 @@ static tn_status run_depthwise(KernelCtx *c, const ConvRunArgs *run, const float
         return kernel_parallel(c, items, cost * (double)g->batch * (double)d.rows / (double)items, run_blocks, &d);
     }
     choose_tile(&d);
-    choose_blocks(&d);
+    choose_strip(&d);
     return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }
 
@@ -371,5 +353,5 @@ bool depthwise_takes(const ConvGeom *g) {
     bool grouped = g->c > 1 && g->c <= 8 && table->grouped[g->c] && g->group * g->m >= table->vector;
     bool repeated = g->c == 1 && g->m <= DEPTHWISE_REPEATS; /* more fill vectors by themselves */
     if (g->group == 1 || (!repeated && !(grouped && g->c == g->m))) return false;
-    return g->taps / g->win.kernel[g->win.rank - 1] <= MOST_ROWS;
+    return g->taps / g->win.kernel[g->win.rank - 1] <= DEPTHWISE_WINDOW;
 }

@@ -9,22 +9,29 @@
 enum {
     DEPTHWISE_PIXELS = 7, /* of a tile at most */
     DEPTHWISE_ROWS = 4,   /* of the result, at once */
-    DEPTHWISE_REPEATS = 16
+    DEPTHWISE_REPEATS = 16,
+    DEPTHWISE_WINDOW = 64 /* rows of one, at most */
 };
 
-/* Neighbouring pixels of a row of the result, all channels. */
+/* The rows of a window that lie in the data: where each begins there, at channel 0 and column 0, and its weights. */
+typedef struct DepthwiseWindow {
+    int64_t n;
+    const float *x[DEPTHWISE_WINDOW], *w[DEPTHWISE_WINDOW];
+} DepthwiseWindow;
+
+/* Neighbouring pixels of some rows of the result. */
 typedef struct DepthwiseTile {
-    /* Rows of the window that lie in the data: where the first pixel's window begins there, maybe in the padding, and the
-       row's weights. */
-    const float *const *x, *const *w;
-    int64_t n_rows, x_ld, w_ld; /* from pixel to pixel, from tap to tap */
-    int64_t from, to;           /* columns that lie in the data, counted from the first window's first */
+    const DepthwiseWindow *windows; /* of the first pixel of each row */
+    int64_t n_windows;
+    int64_t x_at;       /* from what windows say to the first pixel's first column, maybe in the padding */
+    int64_t x_ld, w_ld; /* from pixel to pixel, from tap to tap */
+    int64_t from, to;   /* columns that lie in the data, counted from the first window's first */
     int64_t n, channels;
     int64_t columns, step,
         dilation; /* of small groups: taps of a row, and how far windows and taps are apart in the data */
     float *y;
-    int64_t y_ld;
-    const ConvFinish *finish;
+    int64_t y_ld, y_row, residual_row;
+    const ConvFinish *finish; /* of the first row */
 } DepthwiseTile;
 
 /* Neighbouring rows of the result under windows of 3 x 3 whose taps are neighbours; all channels. */
@@ -48,7 +55,7 @@ typedef struct DepthwiseTable {
     int most_rows[3];
     /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]. */
     void (*tile[8][3])(const DepthwiseTile *tile);
-    /* For one pixel, any window, and any number of channels. x_ld is then from column to column of the window. */
+    /* For one pixel of each row, any window, and any number of channels. x_ld is then from column to column of the window. */
     void (*pixel)(const DepthwiseTile *tile);
     /* Groups of 2, 4 or 8 channels that become as many, [2], [4], [8]; at least one vector of them. Of the tile, columns are
        those of the data. NULL: a vector does not hold whole groups, more than one. */

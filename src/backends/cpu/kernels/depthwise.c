@@ -66,10 +66,10 @@ ALL_CHANNELS(rows, 4, 2, DepthwiseRows)
 /* ---- any window ----------------------------------------------------------------------------------------------- */
 
 /* One vector of channels, or the first n of one. */
-INLINE vf pixel_sum(const DepthwiseTile *t, int64_t c, int64_t n, const bool whole) {
+INLINE vf pixel_sum(const DepthwiseTile *t, const DepthwiseWindow *window, int64_t c, int64_t n, const bool whole) {
     vf sum = {0};
-    for (int64_t r = 0; r < t->n_rows; r++) {
-        const float *x = t->x[r] + c, *w = t->w[r] + c;
+    for (int64_t r = 0; r < window->n; r++) {
+        const float *x = window->x[r] + t->x_at + c, *w = window->w[r] + c;
         for (int64_t k = t->from; k < t->to; k++) {
             const vf v = whole ? vf_load(x + k * t->x_ld) : vf_load_n(x + k * t->x_ld, n);
             sum = vf_fma(v, vf_load(w + k * t->w_ld), sum);
@@ -78,19 +78,25 @@ INLINE vf pixel_sum(const DepthwiseTile *t, int64_t c, int64_t n, const bool who
     return sum;
 }
 
-static void pixel(const DepthwiseTile *t) {
+INLINE void pixel_of(const DepthwiseTile *t, int64_t i) {
     const ConvFinish *f = t->finish;
     const vf lo = vf_set(f->lo), hi = vf_set(f->hi);
+    const float *residual = f->residual ? f->residual + i * t->residual_row : NULL;
+    float *to = t->y + i * t->y_row;
     for (int64_t c = 0; c < t->channels; c += VF) {
         const int64_t n = t->channels - c;
         const bool whole = n >= VF;
-        vf y = whole ? pixel_sum(t, c, VF, true) : pixel_sum(t, c, n, false);
+        vf y = whole ? pixel_sum(t, &t->windows[i], c, VF, true) : pixel_sum(t, &t->windows[i], c, n, false);
         if (f->bias) y += vf_load(f->bias + c);
-        if (f->residual) y += whole ? vf_load(f->residual + c) : vf_load_n(f->residual + c, n);
+        if (residual) y += whole ? vf_load(residual + c) : vf_load_n(residual + c, n);
         y = vf_min(hi, vf_max(lo, y));
-        if (whole) vf_store(t->y + c, y);
-        else vf_store_n(t->y + c, y, n);
+        if (whole) vf_store(to + c, y);
+        else vf_store_n(to + c, y, n);
     }
+}
+
+static void pixel(const DepthwiseTile *t) {
+    for (int64_t i = 0; i < t->n_windows; i++) pixel_of(t, i);
 }
 
 /* ---- small groups -------------------------------------------------------------------------------------------- */
@@ -99,21 +105,22 @@ static void pixel(const DepthwiseTile *t) {
 enum { GROUPED_PIXELS = VF == 16 ? 6 : 4 };
 
 /* One vector of channels. Input channel i of each group meets the weights of all that the group becomes. */
-INLINE void grouped_vector(const DepthwiseTile *t, int64_t c, const int group) {
+INLINE void grouped_vector(const DepthwiseTile *t, int64_t i_row, int64_t c, const int group) {
+    const DepthwiseWindow *window = &t->windows[i_row];
     vf sum[GROUPED_PIXELS];
     vi from[8];
     for (int i = 0; i < GROUPED_PIXELS; i++) sum[i] = (vf){0};
 #pragma GCC unroll 8
     for (int i = 0; i < group; i++)
         for (int l = 0; l < VF; l++) from[i][l] = l / group * group + i;
-    for (int64_t r = 0; r < t->n_rows; r++) {
-        const float *w = t->w[r] + c;
+    for (int64_t r = 0; r < window->n; r++) {
+        const float *x_row = window->x[r] + t->x_at + c, *w = window->w[r] + c;
         for (int64_t k = 0; k < t->columns; k++, w += group * t->w_ld) {
             vf x[GROUPED_PIXELS];
 #pragma GCC unroll 8
             for (int p = 0; p < GROUPED_PIXELS; p++) {
                 const int64_t at = p * t->step + k * t->dilation;
-                x[p] = p < t->n && at >= t->from && at < t->to ? vf_load(t->x[r] + at * t->x_ld + c) : (vf){0};
+                x[p] = p < t->n && at >= t->from && at < t->to ? vf_load(x_row + at * t->x_ld) : (vf){0};
             }
 #pragma GCC unroll 8
             for (int i = 0; i < group; i++) {
@@ -129,16 +136,16 @@ INLINE void grouped_vector(const DepthwiseTile *t, int64_t c, const int group) {
     for (int p = 0; p < GROUPED_PIXELS; p++) {
         if (p >= t->n) break;
         vf y = f->bias ? sum[p] + bias : sum[p];
-        if (f->residual) y += vf_load(f->residual + p * f->residual_ld + c);
-        vf_store(t->y + p * t->y_ld + c, vf_min(hi, vf_max(lo, y)));
+        if (f->residual) y += vf_load(f->residual + i_row * t->residual_row + p * f->residual_ld + c);
+        vf_store(t->y + i_row * t->y_row + p * t->y_ld + c, vf_min(hi, vf_max(lo, y)));
     }
 }
 
 /* The last channels once more rather than fewer at a time: whole groups they are. */
 INLINE void grouped_tile(const DepthwiseTile *t, const int group) {
-    const int64_t last = t->channels - VF;
-    for (int64_t c = 0; c < last; c += VF) grouped_vector(t, c, group);
-    grouped_vector(t, last, group);
+    const int64_t n = t->channels;
+    for (int64_t c = 0; c < n; c += VF)
+        for (int64_t i = 0; i < t->n_windows; i++) grouped_vector(t, i, c + VF < n ? c : n - VF, group);
 }
 
 static void grouped_2(const DepthwiseTile *t) { grouped_tile(t, 2); }
