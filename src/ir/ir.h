@@ -506,6 +506,9 @@ struct OpSchema {
     tn_status (*regions)(RegionCtx *c);
     /* Plain, obviously right, any strides of operands; results are dense. */
     tn_status (*reference)(KernelCtx *c);
+    /* What `reference` would make of attributes alone, each time: on c->scratch, with no more of c than the node. Whoever runs
+       a node again and again keeps it and gives it back as c->kept. NULL: nothing. */
+    tn_status (*keep)(KernelCtx *c, const void **out);
     /* Simpler nodes that give the same results: from types, attributes and constants alone. For ops that a target need not
        have a kernel for; what is a plain expression stands in rules/lower.rules instead. May decline. */
     tn_status (*lower)(LowerCtx *c);

@@ -17,11 +17,24 @@ static void quantize_range(void *arg, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) y[i] = (uint8_t)quantize_f32(x[i] / q->scale, 0, 255, q->zero);
 }
 
+/* NaN does not count. */
 static void find_range(const float *x, int64_t n, float *low, float *high) {
-    *low = *high = 0;
-    for (int64_t i = 0; i < n; i++) {
-        *low = x[i] < *low ? x[i] : *low;
-        *high = x[i] > *high ? x[i] : *high;
+    enum { LANES = 16 };
+    float lows[LANES] = {0}, highs[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            lows[k] = x[i + k] < lows[k] ? x[i + k] : lows[k];
+            highs[k] = x[i + k] > highs[k] ? x[i + k] : highs[k];
+        }
+    for (; i < n; i++) {
+        lows[0] = x[i] < lows[0] ? x[i] : lows[0];
+        highs[0] = x[i] > highs[0] ? x[i] : highs[0];
+    }
+    *low = lows[0], *high = highs[0];
+    for (int k = 1; k < LANES; k++) {
+        *low = lows[k] < *low ? lows[k] : *low;
+        *high = highs[k] > *high ? highs[k] : *high;
     }
 }
 

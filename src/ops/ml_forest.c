@@ -8,7 +8,7 @@ static bool in_range(int64_t first, int64_t n, int64_t size) {
     return first >= 0 && n >= 0 && first <= size && n <= size - first;
 }
 
-static tn_status check_node(const Forest *f, int64_t i, int64_t width) {
+static tn_status check_node(Forest *f, int64_t i) {
     const TreeNode *node = &f->nodes[i];
     int64_t size = node->mode == MODE_LEAF ? f->n_votes : f->n_members;
     if (node->mode < MODE_LEQ || node->mode > MODE_LEAF)
@@ -18,9 +18,9 @@ static tn_status check_node(const Forest *f, int64_t i, int64_t width) {
     if (node->mode == MODE_LEAF) return TN_OK;
     if (node->yes < 0 || node->yes >= f->n_nodes || node->no < 0 || node->no >= f->n_nodes)
         return fail(TN_INVALID_MODEL, "node %lld has a child that is no node", (long long)i);
-    if (node->feature < 0 || node->feature >= width)
-        return fail(TN_INVALID_MODEL, "node %lld asks for feature %lld of %lld", (long long)i, (long long)node->feature,
-                    (long long)width);
+    if (node->feature < 0)
+        return fail(TN_INVALID_MODEL, "node %lld asks for feature %lld", (long long)i, (long long)node->feature);
+    if (node->feature > f->last_feature) f->last_feature = node->feature, f->asks_last = i;
     return TN_OK;
 }
 
@@ -53,8 +53,9 @@ static tn_status check_circles(KernelCtx *c, const Forest *f) {
     return TN_OK;
 }
 
-tn_status forest_check(KernelCtx *c, const Forest *f, int64_t width) {
-    for (int64_t i = 0; i < f->n_nodes; i++) TRY(check_node(f, i, width));
+tn_status forest_check(KernelCtx *c, Forest *f) {
+    f->last_feature = f->asks_last = -1;
+    for (int64_t i = 0; i < f->n_nodes; i++) TRY(check_node(f, i));
     for (int64_t i = 0; i < f->n_roots; i++)
         if (f->roots[i] < 0 || f->roots[i] >= f->n_nodes)
             return fail(TN_INVALID_MODEL, "root %lld is no node", (long long)f->roots[i]);
@@ -63,6 +64,12 @@ tn_status forest_check(KernelCtx *c, const Forest *f, int64_t width) {
             return fail(TN_INVALID_MODEL, "a leaf votes for target %lld of %lld", (long long)f->votes[i].target,
                         (long long)f->targets);
     return check_circles(c, f);
+}
+
+tn_status forest_fits(const Forest *f, int64_t width) {
+    if (f->last_feature < width) return TN_OK;
+    return fail(TN_INVALID_MODEL, "node %lld asks for feature %lld of %lld", (long long)f->asks_last,
+                (long long)f->last_feature, (long long)width);
 }
 
 /* ---- walking ------------------------------------------------------------------------------------------------- */
@@ -88,23 +95,23 @@ static bool says_yes(const Forest *f, const TreeNode *node, double v) {
     return false;
 }
 
-static void add_vote(const Forest *f, const Vote *vote, double *sum, bool *has) {
+static void add_vote(const Forest *f, bool narrow, const Vote *vote, double *sum, bool *has) {
     bool first = !*has;
     *has = true;
     switch (f->aggregate) {
     case AGGREGATE_MIN: *sum = first || vote->weight < *sum ? vote->weight : *sum; break;
     case AGGREGATE_MAX: *sum = first || vote->weight > *sum ? vote->weight : *sum; break;
-    default: *sum = f->narrow ? (double)((float)*sum + (float)vote->weight) : *sum + vote->weight;
+    default: *sum = narrow ? (double)((float)*sum + (float)vote->weight) : *sum + vote->weight;
     }
 }
 
-void forest_sums(const Forest *f, const double *row, double *sums, bool *has) {
+void forest_sums(const Forest *f, bool narrow, const double *row, double *sums, bool *has) {
     for (int64_t t = 0; t < f->targets; t++) sums[t] = 0, has[t] = false;
     for (int64_t r = 0; r < f->n_roots; r++) {
         const TreeNode *node = &f->nodes[f->roots[r]];
         while (node->mode != MODE_LEAF) node = &f->nodes[says_yes(f, node, row[node->feature]) ? node->yes : node->no];
         for (int64_t i = node->first; i < node->first + node->n; i++)
-            add_vote(f, &f->votes[i], &sums[f->votes[i].target], &has[f->votes[i].target]);
+            add_vote(f, narrow, &f->votes[i], &sums[f->votes[i].target], &has[f->votes[i].target]);
     }
     for (int64_t t = 0; t < f->targets; t++) {
         if (f->aggregate == AGGREGATE_AVERAGE) sums[t] /= (double)f->n_roots;

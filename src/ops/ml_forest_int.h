@@ -31,14 +31,17 @@ typedef struct Forest {
     const double *members, *base; /* base: one for each target, or NULL */
     int64_t n_nodes, n_roots, n_votes, n_members, targets;
     Aggregate aggregate;
-    bool narrow; /* sums are rounded to floats at each step */
+    int64_t last_feature, asks_last; /* that a node asks for, and the first node that does; -1: none does */
 } Forest;
 
-/* Children, votes and members in range, features within `width`, no way that leads back: then any row ends at a leaf.
-   */
-tn_status forest_check(KernelCtx *c, const Forest *f, int64_t width);
-/* Sums of one row; has[t]: whether a leaf voted for target t. The base is added to all. */
-void forest_sums(const Forest *f, const double *row, double *sums, bool *has);
+/* Children, votes and members in range, no way that leads back: then any row that has the features ends at a leaf. Finds the
+   last of these. */
+tn_status forest_check(KernelCtx *c, Forest *f);
+/* Whether rows of `width` numbers have all features. */
+tn_status forest_fits(const Forest *f, int64_t width);
+/* Sums of one row; has[t]: whether a leaf voted for target t. The base is added to all. Narrow: sums are rounded to floats at
+   each step. */
+void forest_sums(const Forest *f, bool narrow, const double *row, double *sums, bool *has);
 
 /* An attribute tensor as doubles; n -1 and NULL when absent. */
 tn_status attr_doubles(KernelCtx *c, const char *name, const double **out, int64_t *n);

@@ -82,31 +82,45 @@ static tn_status read_inner(KernelCtx *c, Forest *f) {
     return TN_OK;
 }
 
+static tn_status ensemble_keep(KernelCtx *c, const void **out) {
+    IntList roots = attr_ints(c->node, "tree_roots");
+    PostTransform post;
+    Forest *f = kernel_scratch(c, Forest, 1);
+    if (!f) return TN_OUT_OF_MEMORY;
+    f->targets = attr_int(c->node, "n_targets"), f->n_roots = (int64_t)roots.n;
+    TRY(read_choices(c->node, &f->aggregate, &post));
+    TRY(read_inner(c, f));
+    f->roots = kernel_scratch(c, int64_t, roots.n + 1);
+    if (!f->roots) return TN_OUT_OF_MEMORY;
+    if (roots.n) memcpy(f->roots, roots.data, roots.n * sizeof *f->roots);
+    *out = f;
+    return forest_check(c, f);
+}
+
 static tn_status ensemble_reference(KernelCtx *c) {
     const Tensor *x = c->in[0];
-    IntList roots = attr_ints(c->node, "tree_roots");
-    Forest f = {.targets = attr_int(c->node, "n_targets"), .narrow = x->dtype != TN_F64, .n_roots = (int64_t)roots.n};
+    const void *kept = c->kept;
     PostTransform post;
+    Aggregate aggregate;
     const double *in;
     double *y;
-    TRY(read_choices(c->node, &f.aggregate, &post));
-    TRY(read_inner(c, &f));
-    f.roots = kernel_scratch(c, int64_t, roots.n + 1);
-    double *sums = kernel_scratch(c, double, (size_t)f.targets);
-    bool *has = kernel_scratch(c, bool, (size_t)f.targets);
-    float *scores = kernel_scratch(c, float, (size_t)f.targets + 1);
-    if (!f.roots || !sums || !has || !scores) return TN_OUT_OF_MEMORY;
-    if (roots.n) memcpy(f.roots, roots.data, roots.n * sizeof *f.roots);
-    TRY(forest_check(c, &f, row_width(x)));
+    if (!kept) TRY(ensemble_keep(c, &kept));
+    const Forest *f = kept;
+    TRY(read_choices(c->node, &aggregate, &post));
+    TRY(forest_fits(f, row_width(x)));
+    double *sums = kernel_scratch(c, double, (size_t)f->targets);
+    bool *has = kernel_scratch(c, bool, (size_t)f->targets);
+    float *scores = kernel_scratch(c, float, (size_t)f->targets + 1);
+    if (!sums || !has || !scores) return TN_OUT_OF_MEMORY;
     TRY(dense_f64(c, 0, &in));
     TRY(result_f64(c, 0, &y));
     for (int64_t row = 0; row < row_count(x); row++) {
         TRY(kernel_poll(c));
-        forest_sums(&f, in + row * row_width(x), sums, has);
-        for (int64_t t = 0; t < f.targets; t++) scores[t] = (float)sums[t];
-        if (post != POST_NONE) transform_scores(post, SECOND_NONE, scores, f.targets);
-        for (int64_t t = 0; t < f.targets; t++)
-            y[row * f.targets + t] = post == POST_NONE ? sums[t] : (double)scores[t];
+        forest_sums(f, x->dtype != TN_F64, in + row * row_width(x), sums, has);
+        for (int64_t t = 0; t < f->targets; t++) scores[t] = (float)sums[t];
+        if (post != POST_NONE) transform_scores(post, SECOND_NONE, scores, f->targets);
+        for (int64_t t = 0; t < f->targets; t++)
+            y[row * f->targets + t] = post == POST_NONE ? sums[t] : (double)scores[t];
     }
     result_f64_done(c, 0, y);
     return TN_OK;
@@ -132,4 +146,5 @@ const OpSchema op_ml_TreeEnsemble = {
                         LIST("nodes_truenodeids"), {"post_transform", ATTR_INT}, LIST("tree_roots")),
     .infer = ensemble_infer,
     .reference = ensemble_reference,
+    .keep = ensemble_keep,
 };

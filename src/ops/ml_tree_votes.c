@@ -130,13 +130,25 @@ static tn_status read_votes(KernelCtx *c, Forest *f, const NodeName *names, cons
     return TN_OK;
 }
 
-static tn_status read_forest(KernelCtx *c, const VoteNames *called, Forest *f) {
+/* What follows from attributes: trees, and numbers that are added to all scores. */
+typedef struct Trees {
+    Forest forest;
+    const double *base;
+    int64_t n_base;
+} Trees;
+
+static tn_status read_trees(KernelCtx *c, const VoteNames *called, int64_t targets, Aggregate aggregate,
+                            const void **out) {
+    Trees *t = kernel_scratch(c, Trees, 1);
     NodeName *names;
-    TRY(read_names(c, f, &names));
-    TRY(read_nodes(c, f, names));
-    TRY(read_votes(c, f, names, called));
-    f->narrow = c->in[0]->dtype != TN_F64;
-    return forest_check(c, f, row_width(c->in[0]));
+    if (!t) return TN_OUT_OF_MEMORY;
+    t->forest.targets = targets, t->forest.aggregate = aggregate;
+    TRY(read_names(c, &t->forest, &names));
+    TRY(read_nodes(c, &t->forest, names));
+    TRY(read_votes(c, &t->forest, names, called));
+    TRY(read_numbers(c, "base_values", "base_values_as_tensor", &t->base, &t->n_base));
+    *out = t;
+    return forest_check(c, &t->forest);
 }
 
 /* ---- classifier ---------------------------------------------------------------------------------------------- */
@@ -210,21 +222,29 @@ static tn_status classify(KernelCtx *c, const Forest *f, const Binary *b, const 
     return put_label(c, 0, row, labels, class);
 }
 
-static tn_status classifier_reference(KernelCtx *c) {
+static tn_status classifier_keep(KernelCtx *c, const void **out) {
     static const VoteNames names = {"class_ids", "class_nodeids", "class_treeids", "class_weights",
                                     "class_weights_as_tensor"};
+    Labels labels;
+    TRY(read_labels(c->node, "classlabels_int64s", "classlabels_strings", &labels));
+    return read_trees(c, &names, labels.n, AGGREGATE_SUM, out);
+}
+
+static tn_status classifier_reference(KernelCtx *c) {
     const Tensor *x = c->in[0];
-    Forest f = {.aggregate = AGGREGATE_SUM};
+    const void *kept = c->kept;
     PostTransform post;
     Labels labels;
-    const double *in, *base;
+    const double *in;
     float *z = NULL;
-    int64_t n_base;
     TRY(read_post_transform(c->node, &post));
     TRY(read_labels(c->node, "classlabels_int64s", "classlabels_strings", &labels));
-    f.targets = labels.n;
-    TRY(read_forest(c, &names, &f));
-    TRY(read_numbers(c, "base_values", "base_values_as_tensor", &base, &n_base));
+    if (!kept) TRY(classifier_keep(c, &kept));
+    const Trees *trees = kept;
+    const double *base = trees->base;
+    int64_t n_base = trees->n_base;
+    Forest f = trees->forest;
+    TRY(forest_fits(&f, row_width(x)));
     if (n_base && n_base != f.targets && !(n_base == 1 && f.targets == 2))
         return fail(TN_INVALID_MODEL, "%lld base values for %lld classes", (long long)n_base, (long long)f.targets);
     Binary binary = find_binary(&f, base, n_base);
@@ -238,7 +258,7 @@ static tn_status classifier_reference(KernelCtx *c) {
     if (kernel_wants(c, 1)) TRY(result_f32(c, 1, &z));
     for (int64_t row = 0; row < row_count(x); row++) {
         TRY(kernel_poll(c));
-        forest_sums(&f, in + row * row_width(x), sums, has);
+        forest_sums(&f, x->dtype != TN_F64, in + row * row_width(x), sums, has);
         TRY(classify(c, &f, &binary, &labels, post, row, sums, has, scores));
         if (z) memcpy(z + row * f.targets, scores, (size_t)f.targets * sizeof *z);
     }
@@ -270,22 +290,29 @@ static tn_status regressor_infer(InferCtx *c) {
     return TN_OK;
 }
 
-static tn_status regressor_reference(KernelCtx *c) {
+static tn_status regressor_keep(KernelCtx *c, const void **out) {
     static const VoteNames names = {"target_ids", "target_nodeids", "target_treeids", "target_weights",
                                     "target_weights_as_tensor"};
+    Aggregate aggregate;
+    TRY(read_aggregate(c->node, &aggregate));
+    return read_trees(c, &names, attr_int(c->node, "n_targets"), aggregate, out);
+}
+
+static tn_status regressor_reference(KernelCtx *c) {
     const Tensor *x = c->in[0];
-    Forest f = {.targets = attr_int(c->node, "n_targets")};
+    const void *kept = c->kept;
     PostTransform post;
-    const double *in, *base;
+    const double *in;
     float *y;
-    int64_t n_base;
     TRY(read_post_transform(c->node, &post));
-    TRY(read_aggregate(c->node, &f.aggregate));
-    TRY(read_forest(c, &names, &f));
-    TRY(read_numbers(c, "base_values", "base_values_as_tensor", &base, &n_base));
-    if (n_base && n_base != f.targets)
-        return fail(TN_INVALID_MODEL, "%lld base values for %lld targets", (long long)n_base, (long long)f.targets);
-    if (n_base) f.base = base;
+    if (!kept) TRY(regressor_keep(c, &kept));
+    const Trees *trees = kept;
+    Forest f = trees->forest;
+    TRY(forest_fits(&f, row_width(x)));
+    if (trees->n_base && trees->n_base != f.targets)
+        return fail(TN_INVALID_MODEL, "%lld base values for %lld targets", (long long)trees->n_base,
+                    (long long)f.targets);
+    if (trees->n_base) f.base = trees->base;
     double *sums = kernel_scratch(c, double, (size_t)f.targets);
     bool *has = kernel_scratch(c, bool, (size_t)f.targets);
     if (!sums || !has) return TN_OUT_OF_MEMORY;
@@ -294,7 +321,7 @@ static tn_status regressor_reference(KernelCtx *c) {
     for (int64_t row = 0; row < row_count(x); row++) {
         float *to = y + row * f.targets;
         TRY(kernel_poll(c));
-        forest_sums(&f, in + row * row_width(x), sums, has);
+        forest_sums(&f, x->dtype != TN_F64, in + row * row_width(x), sums, has);
         for (int64_t t = 0; t < f.targets; t++) to[t] = (float)sums[t];
         transform_scores(post, SECOND_NONE, to, f.targets);
     }
@@ -323,6 +350,7 @@ const OpSchema op_ml_TreeEnsembleClassifier = {
                         {"classlabels_strings", ATTR_STRINGS}),
     .infer = classifier_infer,
     .reference = classifier_reference,
+    .keep = classifier_keep,
 };
 
 const OpSchema op_ml_TreeEnsembleRegressor = {
@@ -337,4 +365,5 @@ const OpSchema op_ml_TreeEnsembleRegressor = {
                         {"target_weights", ATTR_FLOATS}, {"target_weights_as_tensor", ATTR_TENSOR}),
     .infer = regressor_infer,
     .reference = regressor_reference,
+    .keep = regressor_keep,
 };

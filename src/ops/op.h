@@ -131,6 +131,7 @@ struct KernelCtx {
     const Tensor *const *in; /* NULL: absent */
     Tensor *out;             /* dense, ready, unless data is NULL: then the kernel calls kernel_alloc_output */
     const bool *out_wanted;  /* false: an optional result that nobody reads; out[i] may lack data. NULL: all */
+    const void *kept;        /* what the op's `keep` made of this node; NULL: it is to be made */
     int way;                 /* of the kernel's, in which it is to be done; 0: as it likes */
     Context *context;
     Pool *pool;     /* NULL: one thread */

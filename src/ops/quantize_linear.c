@@ -73,6 +73,12 @@ static void to_ints_f32(const Quantize *q, const float *x, int64_t scale, int64_
     }
 }
 
+/* Straight to the most common types. */
+static void to_bytes(const Quantize *q, const float *x, int32_t zero, uint8_t *y, int64_t n) {
+    const float low = (float)q->low, high = (float)q->high;
+    EACH(i, n) y[i] = (uint8_t)quantize_f32(x[i], low, high, zero);
+}
+
 static void to_ints_f64(const Quantize *q, const double *x, int64_t scale, int64_t step, int64_t *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         double zero = q->zeros ? (double)q->zeros[scale + i * step] : 0;
@@ -100,6 +106,11 @@ static void quantize_piece(const Quantize *q, int64_t at, int64_t scale, int64_t
         to_ints_f64(q, x, scale, step, y, n);
     } else {
         quotients_f32(q, x, scale, step, quotients, n);
+        if ((as == TN_U8 || as == TN_I8) && (step == 0 || !q->zeros)) {
+            int32_t zero = q->zeros ? (int32_t)q->zeros[scale] : 0;
+            to_bytes(q, quotients, zero, (uint8_t *)q->out->data + q->out->offset + at, n);
+            return;
+        }
         bool ints = INT_TARGETS & TS(as);
         (ints ? to_ints_f32 : to_floats)(q, quotients, scale, step, y, n);
         if (!ints) as = dtype_bits(as) == 8 ? TN_U8 : TN_U4;
