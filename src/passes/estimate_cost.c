@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* estimate-cost: what the model costs by the measure that rules are held to. */
+/* estimate-cost: what the model costs by the measure that saturation goes by. */
 #include "pass/pass.h"
 #include "rewrite/rewrite.h"
 
@@ -13,7 +13,8 @@ static tn_status run(PassRun *run, Graph *graph) {
     return pass_count(run, "ns", (int64_t)ns);
 }
 
-const Pass pass_estimate_cost = {.name = "estimate-cost",
-                                 .summary = "tell what all nodes cost by the model that rules go by, constants nothing",
-                                 .kind = PASS_DEBUG,
-                                 .run = run};
+const Pass pass_estimate_cost = {
+    .name = "estimate-cost",
+    .summary = "tell what all nodes cost by the model that saturation goes by, constants nothing",
+    .kind = PASS_DEBUG,
+    .run = run};

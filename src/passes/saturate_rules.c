@@ -54,7 +54,7 @@ static tn_status run(PassRun *run, Graph *graph) {
                              .max_matches = (size_t)pass_int(run, "max-matches"),
                              .max_bytes = mib > 0 ? (uint64_t)mib << 20 : 0,
                              .max_ns = ms > 0 ? (uint64_t)ms * 1000000u : 0};
-    RewriteHooks hooks = {.may_change = may_change, .user = run};
+    RewriteHooks hooks = {.cost = node_cost_measured, .may_change = may_change, .user = run};
     if (pass_int(run, "max-nodes") < 0 || limits.max_iterations < 0 || mib < 0 || mib >= 1 << 30 || ms < 0 ||
         pass_int(run, "max-matches") < 0)
         return fail(TN_INVALID_ARGUMENT, "limits are numbers from 0 on, and of memory less than 2^30 MiB");

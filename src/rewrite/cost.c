@@ -12,7 +12,7 @@ static Dim some_size(void *user, Str symbol) {
     return SOME_SIZE;
 }
 
-static Shape concrete(const Value *v) {
+Shape assumed_shape(const Value *v) {
     Shape s = {.rank = 0};
     if (!v || v->type->kind != TYPE_TENSOR || v->type->shape.rank < 0) return s;
     s = v->type->shape;
@@ -97,8 +97,8 @@ double node_cost_plain(void *user, const Node *node, const Shape *in, const Shap
 double cost_of_node(const Node *node, const RewriteHooks *hooks) {
     Shape in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     if (node->n_operands > OP_MAX_INPUTS || node->n_results > OP_MAX_OUTPUTS) return LAUNCH;
-    for (uint32_t i = 0; i < node->n_operands; i++) in[i] = concrete(node->operands[i].value);
-    for (uint32_t i = 0; i < node->n_results; i++) out[i] = concrete(node->results[i]);
+    for (uint32_t i = 0; i < node->n_operands; i++) in[i] = assumed_shape(node->operands[i].value);
+    for (uint32_t i = 0; i < node->n_results; i++) out[i] = assumed_shape(node->results[i]);
     return hooks && hooks->cost ? hooks->cost(hooks->user, node, in, out) : node_cost_plain(NULL, node, in, out);
 }
 
@@ -163,13 +163,6 @@ static int64_t order_of(Node *const *nodes, size_t n) {
         }
     }
     return order;
-}
-
-double graph_cost(const Graph *graph) {
-    double ns = 0;
-    for (const Node *node = graph->first; node; node = node->next)
-        if (!node_is_constant(node)) ns += cost_of_node(node, NULL);
-    return ns;
 }
 
 Cost cost_of(Node *const *nodes, size_t n, const RewriteHooks *hooks) {

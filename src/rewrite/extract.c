@@ -14,6 +14,10 @@ typedef struct Capture { /* a value that a graph nested in `owner` reads */
 typedef struct Extraction {
     Saturation *s;
     double *own;     /* by node, in the order of s->nodes: of the node alone */
+    double *saves;   /* likewise: what joining it with its one reader saves */
+    double *count;   /* likewise: elements of its result */
+    uint8_t *role;   /* likewise: a NodeRole */
+    uint8_t *reads;  /* likewise: nodes of the walk that read it, two for more */
     double *cost;    /* by class */
     Value **chosen;  /* by class */
     bool *constant;  /* by class */
@@ -62,11 +66,20 @@ static void find_constants(Extraction *x) {
     }
 }
 
+/* A variant has to be better by more than what the figures are off by; what may be joined is known by its role. */
+static const double MARGIN = 1.03;
+
 static void find_costs(Extraction *x) {
     for (size_t i = 0; i < x->s->nodes.len; i++) {
         const Node *node = x->s->nodes.data[i];
         bool free = reads_constants(x, node);
-        x->own[i] = free ? LEAST : cost_of_node(node, x->s->hooks) + LEAST;
+        x->own[i] = free ? LEAST : cost_of_node(node, x->s->hooks) * (i < x->s->n_own ? 1 : MARGIN) + LEAST;
+        x->role[i] = free ? ROLE_OTHER : (uint8_t)node_role(node);
+        if (x->role[i] == ROLE_OTHER) continue;
+        const Shape shape = assumed_shape(node->results[0]);
+        x->saves[i] = joining_saves(node->results[0], &shape);
+        x->count[i] = 1;
+        for (int k = 0; k < shape.rank; k++) x->count[i] *= (double)shape.dims[k];
     }
 }
 
@@ -130,14 +143,16 @@ static Value *pick(const Extraction *x, Value *v, bool variants) {
     return chosen ? chosen : v;
 }
 
-enum { NEW, OPEN, DONE }; /* OPEN: on the way from an output to the node at hand */
+/* OPEN: on the way from an output to the node at hand; WANTED: new to a second walk */
+enum { NEW, OPEN, DONE, WANTED };
 
 static tn_status push(Extraction *x, Value *v, bool variants) {
     Value *from = pick(x, v, variants);
     Node *def = from ? from->def : NULL;
     if (!def || def->graph != x->s->graph) return TN_OK;
     if (x->state[def->id] == OPEN) x->cyclic = true;
-    return x->state[def->id] != NEW ? TN_OK : vec_push(x->s->allocator, &x->stack, def);
+    bool fresh = x->state[def->id] == NEW || x->state[def->id] == WANTED;
+    return fresh ? vec_push(x->s->allocator, &x->stack, def) : TN_OK;
 }
 
 static tn_status push_operands(Extraction *x, const Node *node, bool variants) {
@@ -148,15 +163,11 @@ static tn_status push_operands(Extraction *x, const Node *node, bool variants) {
     return TN_OK;
 }
 
-/* What the outputs need, operands first. */
-static tn_status walk(Extraction *x, bool variants) {
-    memset(x->state, NEW, x->s->graph->model->n_nodes);
-    x->order.len = x->stack.len = 0;
-    x->cyclic = false;
-    for (size_t i = graph_n_outputs(x->s->graph); i-- > 0;) TRY(push(x, graph_output(x->s->graph, i), variants));
+/* What is on the stack and what that needs, operands first. */
+static tn_status walk_on(Extraction *x, bool variants) {
     while (x->stack.len > 0 && !x->cyclic) {
         Node *node = x->stack.data[x->stack.len - 1];
-        if (x->state[node->id] == NEW) {
+        if (x->state[node->id] == NEW || x->state[node->id] == WANTED) {
             x->state[node->id] = OPEN;
             TRY(push_operands(x, node, variants));
             continue;
@@ -169,9 +180,88 @@ static tn_status walk(Extraction *x, bool variants) {
     return TN_OK;
 }
 
-static double cost_of_walk(const Extraction *x) {
+/* What the outputs need. */
+static tn_status walk(Extraction *x, bool variants) {
+    memset(x->state, NEW, x->s->graph->model->n_nodes);
+    x->order.len = x->stack.len = 0;
+    x->cyclic = false;
+    for (size_t i = graph_n_outputs(x->s->graph); i-- > 0;) TRY(push(x, graph_output(x->s->graph, i), variants));
+    return walk_on(x, variants);
+}
+
+/* The same in the order that the graph had: what a node made is made where it stood, and new nodes where they are first
+   needed. Which results lie beside each other, and for how long, goes by the order. */
+static tn_status walk_in_order(Extraction *x) {
+    TRY(walk(x, true));
+    for (size_t i = 0; i < x->order.len; i++) x->state[x->order.data[i]->id] = WANTED;
+    x->order.len = 0;
+    for (size_t i = 0; i < x->s->n_own; i++)
+        for (uint32_t k = 0; k < x->s->nodes.data[i]->n_results; k++) {
+            Value *with = pick(x, x->s->nodes.data[i]->results[k], true);
+            if (!with->def || x->state[with->def->id] != WANTED) continue;
+            TRY(push(x, with, false));
+            TRY(walk_on(x, true));
+        }
+    for (size_t i = graph_n_outputs(x->s->graph); i-- > 0;) TRY(push(x, graph_output(x->s->graph, i), true));
+    return walk_on(x, true);
+}
+
+/* ---- what a choice costs ------------------------------------------------------------------------------------- */
+
+/* The node that makes an operand, as it was chosen; NULL: none does, or an operand before it was of that node as well. */
+static const Node *maker(const Extraction *x, const Node *node, uint32_t k, bool variants) {
+    const Value *v = pick(x, node->operands[k].value, variants);
+    if (!v || !v->def || v->def->graph != x->s->graph) return NULL;
+    for (uint32_t i = 0; i < k && k < MOST_OPERANDS; i++) {
+        const Value *u = pick(x, node->operands[i].value, variants);
+        if (u && u->def == v->def) return NULL;
+    }
+    return v->def;
+}
+
+static void count_read(Extraction *x, const Node *made_by, uint8_t times) {
+    if (!made_by || made_by->graph != x->s->graph) return;
+    uint8_t *reads = &x->reads[x->place[made_by->id]];
+    *reads = *reads + times > 2 ? 2 : (uint8_t)(*reads + times);
+}
+
+static void count_reads(Extraction *x, bool variants) {
+    for (size_t i = 0; i < x->order.len; i++) x->reads[x->place[x->order.data[i]->id]] = 0;
+    for (size_t i = 0; i < x->order.len; i++)
+        for (uint32_t k = 0; k < x->order.data[i]->n_operands; k++)
+            count_read(x, maker(x, x->order.data[i], k, variants), 1);
+    for (size_t i = 0; i < graph_n_outputs(x->s->graph); i++) {
+        const Value *v = pick(x, graph_output(x->s->graph, i), variants);
+        if (v) count_read(x, v->def, 2);
+    }
+    for (size_t i = 0; i < x->captures.len; i++) {
+        const Value *v = pick(x, x->captures.data[i].value, variants);
+        if (v && v->def) count_read(x, v->def, 2);
+    }
+}
+
+/* One heavy node, and all element-wise ones, whose results nobody else reads are computed together with the reader. */
+static double joined(const Extraction *x, const Node *node, bool variants) {
+    size_t reader = x->place[node->id];
+    bool heavy = false;
+    double saved = 0;
+    if (x->role[reader] != ROLE_LIGHT) return 0;
+    for (uint32_t k = 0; k < node->n_operands; k++) {
+        const Node *made_by = maker(x, node, k, variants);
+        size_t i = made_by ? x->place[made_by->id] : 0;
+        if (!made_by || x->role[i] == ROLE_OTHER || x->reads[i] != 1 || x->count[i] != x->count[reader]) continue;
+        if (x->role[i] == ROLE_HEAVY && heavy) continue;
+        heavy |= x->role[i] == ROLE_HEAVY;
+        saved += x->saves[i];
+    }
+    return saved;
+}
+
+static double cost_of_walk(Extraction *x, bool variants) {
     double sum = 0;
-    for (size_t i = 0; i < x->order.len; i++) sum += x->own[x->place[x->order.data[i]->id]];
+    count_reads(x, variants);
+    for (size_t i = 0; i < x->order.len; i++)
+        sum += x->own[x->place[x->order.data[i]->id]] - joined(x, x->order.data[i], variants);
     return sum;
 }
 
@@ -208,7 +298,7 @@ static void choose_own(Extraction *x) {
 static tn_status try_choice(Extraction *x, double *cost) {
     TRY(walk(x, true));
     x->visits += x->order.len + 16;
-    *cost = x->cyclic ? (double)INFINITY : cost_of_walk(x);
+    *cost = x->cyclic ? (double)INFINITY : cost_of_walk(x, true);
     return TN_OK;
 }
 
@@ -285,7 +375,7 @@ static void erase_others(Extraction *x, bool all_own) {
 
 static tn_status put_in_place(Extraction *x) {
     Graph *g = x->s->graph;
-    TRY(walk(x, true));
+    TRY(walk_in_order(x));
     for (size_t i = 0; i < x->captures.len; i++) {
         Value *old = x->captures.data[i].value, *with = pick(x, old, true);
         if (with != old) TRY(value_take_over(old, with));
@@ -312,7 +402,7 @@ static tn_status extract(Extraction *x) {
     find_constants(x);
     find_costs(x);
     TRY(walk(x, false));
-    r->cost_before = cost_of_walk(x);
+    r->cost_before = cost_of_walk(x, false);
     TRY(choose_best(x, r->cost_before, &r->cost_after));
     const RewriteHooks *h = x->s->hooks;
     r->changed = r->cost_after < r->cost_before * (1 - 1e-9) &&
@@ -329,13 +419,18 @@ tn_status saturation_extract(Saturation *s) {
     arena_init(&arena, s->allocator);
     size_t n = s->classes.n + 1;
     x.own = arena_array(&arena, double, s->nodes.len + 1);
+    x.saves = arena_array(&arena, double, s->nodes.len + 1);
+    x.count = arena_array(&arena, double, s->nodes.len + 1);
+    x.role = arena_array(&arena, uint8_t, s->nodes.len + 1);
+    x.reads = arena_array(&arena, uint8_t, s->nodes.len + 1);
     x.cost = arena_array(&arena, double, n);
     x.chosen = arena_array(&arena, Value *, n);
     x.constant = arena_array(&arena, bool, n);
     x.state = arena_array(&arena, uint8_t, s->graph->model->n_nodes + 1);
     x.used = arena_array(&arena, bool, n);
     x.place = arena_array(&arena, uint32_t, s->graph->model->n_nodes + 1);
-    bool ready = x.own && x.cost && x.chosen && x.constant && x.state && x.used && x.place;
+    bool ready = x.own && x.saves && x.count && x.role && x.reads && x.cost && x.chosen && x.constant && x.state &&
+                 x.used && x.place;
     for (size_t i = 0; ready && i < s->nodes.len; i++) x.place[s->nodes.data[i]->id] = (uint32_t)i;
     tn_status status = ready ? extract(&x) : TN_OUT_OF_MEMORY;
     vec_free(s->allocator, &x.order);

@@ -60,8 +60,10 @@ void matcher_free(Matcher *matcher); /* NULL is ignored */
 
 /* Modelled nanoseconds of a node whose sizes are these; unknown ones stand in as some number. */
 typedef double (*NodeCost)(void *user, const Node *node, const Shape *in, const Shape *out);
-double node_cost_plain(void *user, const Node *node, const Shape *in, const Shape *out); /* cost.c */
-/* Of all nodes of a graph, not of those nested in it; what is constant costs nothing. */
+double node_cost_plain(void *user, const Node *node, const Shape *in, const Shape *out);    /* cost.c */
+double node_cost_measured(void *user, const Node *node, const Shape *in, const Shape *out); /* measured.c */
+/* Of all nodes of a graph, not of those nested in it, each by node_cost_measured, and what is computed together once; what is
+   constant costs nothing. */
 double graph_cost(const Graph *graph);
 
 typedef struct RewriteHooks {

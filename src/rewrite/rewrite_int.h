@@ -225,6 +225,7 @@ typedef struct Cost {
     int64_t order; /* movements that stand above computations */
     int64_t words; /* operands and attributes */
 } Cost;
+Shape assumed_shape(const Value *v);                              /* a number stands in for a size that is not known */
 double cost_of_node(const Node *node, const RewriteHooks *hooks); /* nanoseconds */
 Cost cost_of(Node *const *nodes, size_t n, const RewriteHooks *hooks);
 bool cost_lower(const Cost *a, const Cost *than);
@@ -236,5 +237,11 @@ static inline bool value_varies(const uint8_t *varies, size_t n, const Value *v)
     return v && (!v->def || (v->def->id < n && varies[v->def->id]));
 }
 bool node_is_constant(const Node *node);
+
+/* ---- what is computed together (measured.c) ------------------------------------------------------------------- */
+
+typedef enum NodeRole { ROLE_OTHER, ROLE_LIGHT, ROLE_HEAVY } NodeRole;
+NodeRole node_role(const Node *node);
+double joining_saves(const Value *v, const Shape *shape);
 
 #endif
