@@ -11,8 +11,8 @@
 enum { MOST_THREADS = 1024 };
 /* How long a thread without work keeps its core, unless TENON_SPIN_US says otherwise. */
 enum { SPIN_US = 100, MOST_SPIN_US = 1000000 };
-/* Less work than this is done before another thread has woken. */
-static const double SMALLEST_WORK_NS = 20e3, SMALLEST_RANGE_NS = 5e3;
+/* Less work than this is done before another thread has woken; or, where all are awake, has seen it. */
+static const double SMALLEST_WORK_NS = 20e3, SMALLEST_RANGE_NS = 5e3, AWAKE_WORK_NS = 6e3, AWAKE_RANGE_NS = 2.5e3;
 enum { RANGES_PER_THREAD = 4 }; /* evens out threads of unequal speed */
 
 struct Pool {
@@ -132,11 +132,17 @@ static void share(Pool *pool, int64_t n, int64_t ranges, RangeFn fn, void *arg) 
 void parallel_for(Pool *pool, int64_t n, double cost, RangeFn fn, void *arg) {
     if (n <= 0) return;
     double work = (double)n * cost;
-    if (inside || n == 1 || !(work >= SMALLEST_WORK_NS) || pool_threads(pool) == 1) {
+    if (inside || n == 1 || !(work >= AWAKE_WORK_NS) || pool_threads(pool) == 1) {
         fn(arg, 0, n);
         return;
     }
-    double worth = work / SMALLEST_RANGE_NS; /* compared as doubles: it may be more than any integer */
+    bool awake = pool->workers && workers_are_awake(pool->workers);
+    if (!awake && work < SMALLEST_WORK_NS) {
+        fn(arg, 0, n);
+        return;
+    }
+    double worth = work /
+                   (awake ? AWAKE_RANGE_NS : SMALLEST_RANGE_NS); /* as doubles: it may be more than any integer */
     int64_t ranges = min_i64(n, (int64_t)pool->n * RANGES_PER_THREAD);
     if (worth < (double)ranges) ranges = (int64_t)worth;
     share(pool, n, ranges, fn, arg);

@@ -11,6 +11,7 @@ typedef struct Pooling {
     bool largest, whole, count_pads;
     ConvData x, y;
     int64_t x_ld, y_ld, channels; /* x_ld: of a global pool, from pixel to pixel */
+    int64_t part;                 /* ... channels of an item */
     const PoolTable *table;
 } Pooling;
 
@@ -142,21 +143,21 @@ static void run_rows(void *arg, int64_t begin, int64_t end) {
 
 /* ---- global pools -------------------------------------------------------------------------------------------- */
 
-enum { CHANNELS = 64 }; /* of an item */
+enum { CHANNELS = 64, FEWER_CHANNELS = 16 }; /* of an item; fewer where there would be too few items for all threads */
 
 /* The window is one row. */
 static void run_channels(void *arg, int64_t begin, int64_t end) {
     const Pooling *p = arg;
-    int64_t of_image = (p->channels + CHANNELS - 1) / CHANNELS;
+    int64_t of_image = (p->channels + p->part - 1) / p->part;
     for (int64_t item = begin; item < end; item++) {
-        int64_t image = item / of_image, channel = item % of_image * CHANNELS;
+        int64_t image = item / of_image, channel = item % of_image * p->part;
         const float *x = p->x.data + image * p->x.image + channel;
         PoolWindow window = {.windows = 1,
                              .x = &x,
                              .n_rows = 1,
                              .n = p->g.in_px,
                              .x_ld = p->x_ld,
-                             .channels = min_i64(CHANNELS, p->channels - channel),
+                             .channels = min_i64(p->part, p->channels - channel),
                              .divisor = (float)p->g.in_px,
                              .y = p->y.data + image * p->y.image + channel};
         if (p->g.in_px == 0) run_nothing(p, window.channels, window.y);
@@ -194,8 +195,10 @@ static tn_status run_whole(KernelCtx *c, Pooling *p) {
     }
     TRY(conv_like_output(c, x, &p->x, &p->x_ld));
     TRY(conv_output(c, y, &p->y, &p->y_ld));
-    int64_t n = p->g.batch * ((p->channels + CHANNELS - 1) / CHANNELS);
-    TRY(kernel_parallel(c, n, px * CHANNELS / 10, run_channels, p));
+    int threads = pool_threads(c->pool);
+    p->part = threads == 1 || p->g.batch * p->channels >= 2 * threads * CHANNELS ? CHANNELS : FEWER_CHANNELS;
+    int64_t n = p->g.batch * ((p->channels + p->part - 1) / p->part);
+    TRY(kernel_parallel(c, n, px * (double)p->part / 10, run_channels, p));
     return conv_output_done(c, y, &p->y);
 }
 
