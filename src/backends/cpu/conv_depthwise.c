@@ -12,6 +12,7 @@ typedef struct Depthwise {
     int64_t columns, above;                  /* taps of a row of the window, rows of a window */
     void (*tile)(const DepthwiseTile *tile); /* NULL: pixel by pixel */
     bool grouped;                            /* groups of more than one channel */
+    bool repeated;                           /* channels of the data have several results */
     int64_t most;                            /* pixels of a tile */
     int64_t apart;                           /* from one pixel of a tile to the next: their taps are neighbours then */
     int64_t rows;                            /* of an image of the result */
@@ -106,6 +107,7 @@ static void run_tile(const Depthwise *d, const DepthwiseWindow *rows, int64_t im
                        .w_ld = d->w_ld,
                        .n = n,
                        .channels = g->group * g->m,
+                       .times = g->m,
                        .columns = d->columns,
                        .step = w->stride[d->last],
                        .dilation = dilation,
@@ -153,11 +155,18 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 
 /* ---- rows that share data ------------------------------------------------------------------------------------ */
 
+/* For rows and tiles. */
+static bool enough_channels(const Depthwise *d) {
+    const ConvGeom *g = d->run->g;
+    if (d->repeated) return d->table->tile_repeated[3][1] && g->group * g->m >= d->table->vector;
+    return g->group >= d->table->least;
+}
+
 /* Whether kernels for neighbouring rows of the result do it. */
 static bool rows_take(const Depthwise *d) {
     const ConvGeom *g = d->run->g;
     const ConvWindow *w = &g->win;
-    if (w->rank != 2 || g->c != 1 || g->m != 1 || g->group < d->table->least) return false;
+    if (w->rank != 2 || g->c != 1 || !enough_channels(d)) return false;
     for (int k = 0; k < 2; k++)
         if (w->kernel[k] != 3 || w->dilation[k] != 1 || w->stride[k] > 2) return false;
     return w->stride[0] == w->stride[1] && w->begin[1] <= 2 && g->in[1] + w->begin[1] >= g->out[1] * w->stride[1];
@@ -177,7 +186,8 @@ static void run_rows(const Depthwise *d, int64_t image, int64_t row, int64_t n, 
     const ConvGeom *g = run->g;
     int64_t width = g->out[1], step = g->win.stride[1], x_ld = run->x.stride[1];
     int64_t segments = (width + d->pixels - 1) / d->pixels;
-    const float *x = run->x.data + image * run->x.image + (row * step - g->win.begin[0]) * run->x.stride[0] + channel;
+    const float *x = run->x.data + image * run->x.image + (row * step - g->win.begin[0]) * run->x.stride[0];
+    if (!d->repeated) x += channel;
     float *y = run->y.data + image * run->y.image + row * width * run->y_ld + channel;
     ConvFinish finish;
     DepthwiseRows t = {.x_ld = x_ld,
@@ -186,6 +196,8 @@ static void run_rows(const Depthwise *d, int64_t image, int64_t row, int64_t n, 
                        .w = d->weights + channel,
                        .w_ld = d->w_ld,
                        .channels = channels,
+                       .channel = channel,
+                       .times = g->m,
                        .y_ld = run->y_ld,
                        .y_row = width * run->y_ld,
                        .residual_row = width * run->after.residual_ld,
@@ -198,7 +210,7 @@ static void run_rows(const Depthwise *d, int64_t image, int64_t row, int64_t n, 
         t.n = (i + 1) * width / segments - first;
         t.y = y + first * run->y_ld;
         finish_of(d, image, row * width + first, channel, &finish);
-        d->table->rows[step][n](&t);
+        (d->repeated ? d->table->rows_repeated : d->table->rows)[step][n](&t);
         for (int64_t r = row; run->after.body && r < row + n; r++)
             conv_body(run, image, r * width + first, r * width + first + t.n, channel, channels);
     }
@@ -207,7 +219,8 @@ static void run_rows(const Depthwise *d, int64_t image, int64_t row, int64_t n, 
 /* One item is a block of rows of the result with a part of the channels. */
 static void run_blocks(void *arg, int64_t begin, int64_t end) {
     const Depthwise *d = arg;
-    int64_t vector = d->table->vector, channels = d->run->g->group, vectors = (channels + vector - 1) / vector;
+    int64_t vector = d->table->vector, channels = d->run->g->group * d->run->g->m,
+            vectors = (channels + vector - 1) / vector;
     for (int64_t item = begin; item < end; item++) {
         int64_t part = item % d->parts, block = item / d->parts % d->row_blocks,
                 image = item / d->parts / d->row_blocks;
@@ -222,19 +235,20 @@ static void run_blocks(void *arg, int64_t begin, int64_t end) {
    where vectors share lines of the first one, what all of them read of one vector in that. */
 static void choose_rows(Depthwise *d, int threads) {
     const ConvGeom *g = d->run->g;
-    int64_t step = g->win.stride[1], most = d->table->most_rows[step], line = 64 / (int64_t)sizeof(float);
+    int64_t channels = g->group * g->m, step = g->win.stride[1], most = d->table->most_rows[step],
+            line = 64 / (int64_t)sizeof(float);
     int64_t each = ((most - 1) * step + 3) * step + most; /* elements of data and results for a pixel of a row */
-    int64_t room = cpu_caches()->l2 / 2 / (each * g->group * (int64_t)sizeof(float));
+    int64_t room = cpu_caches()->l2 / 2 / (each * channels * (int64_t)sizeof(float));
     if (d->table->vector < line) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 64));
-    else if (step == 2 && g->group % line != 0) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 2 * 64));
-    if (d->run->after.body) room = min_i64(room, BODY_FLOATS / (most * g->group));
+    else if (step == 2 && channels % line != 0) room = min_i64(room, cpu_caches()->l1 * 3 / 4 / (each * 2 * 64));
+    if (d->run->after.body) room = min_i64(room, BODY_FLOATS / (most * channels));
     d->pixels = max_i64(room, 8);
     d->row_blocks = (d->rows + most - 1) / most;
     int64_t blocks = g->batch * d->row_blocks, least = 2 * threads;
-    d->parts = threads > 1 ? max_i64(1, min_i64((least + blocks - 1) / blocks, g->group / d->table->vector / 4)) : 1;
+    d->parts = threads > 1 ? max_i64(1, min_i64((least + blocks - 1) / blocks, channels / d->table->vector / 4)) : 1;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------- */
+/* ---- how much at a time -------------------------------------------------------------------------------------- */
 
 /* Rows that are done at a time. Where vectors share lines of the first cache, what all of them read of one vector is to stay
    there, and what a body has to do in the second. */
@@ -253,40 +267,17 @@ static void choose_strip(Depthwise *d) {
 static void choose_tile(Depthwise *d) {
     const ConvGeom *g = d->run->g;
     int64_t step = g->win.stride[d->last], dilation = g->win.dilation[d->last];
-    bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && g->group >= d->table->least;
+    bool fits = (dilation == 1 || step == 1) && d->columns < 8 && step < 3 && enough_channels(d);
     d->grouped = g->c > 1;
     if (d->grouped) {
         d->tile = d->table->grouped[g->c];
         d->most = d->table->grouped_pixels;
     } else if (fits) {
-        d->tile = d->table->tile[d->columns][step];
+        d->tile = (d->repeated ? d->table->tile_repeated : d->table->tile)[d->columns][step];
         d->most = DEPTHWISE_PIXELS;
     }
     if (!d->tile) d->most = 1;
     else if (!d->grouped) d->apart = dilation;
-}
-
-static tn_status run_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
-    const ConvGeom *g = run->g;
-    int last = g->win.rank - 1;
-    Depthwise d = {.run = run,
-                   .table = ISA_PICK(depthwise_table),
-                   .weights = weights,
-                   .w_ld = depthwise_room(g->group * g->m),
-                   .last = last,
-                   .apart = 1,
-                   .columns = g->win.kernel[last],
-                   .above = g->taps / g->win.kernel[last],
-                   .rows = g->out_px / max_i64(1, g->out[last])};
-    double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
-    if (rows_take(&d)) {
-        choose_rows(&d, pool_threads(c->pool));
-        int64_t items = g->batch * d.row_blocks * d.parts;
-        return kernel_parallel(c, items, cost * (double)g->batch * (double)d.rows / (double)items, run_blocks, &d);
-    }
-    choose_tile(&d);
-    choose_strip(&d);
-    return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }
 
 /* ---- several results of a channel ---------------------------------------------------------------------------- */
@@ -341,11 +332,34 @@ static tn_status run_repeated(KernelCtx *c, const ConvRunArgs *run, const float 
         again.x.stride[k] = stride;
         stride *= g->in[k];
     }
-    return run_depthwise(c, &again, weights);
+    return conv_depthwise(c, &again, weights);
 }
 
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
 tn_status conv_depthwise(KernelCtx *c, const ConvRunArgs *run, const float *weights) {
-    return run->g->m > 1 && run->g->c == 1 ? run_repeated(c, run, weights) : run_depthwise(c, run, weights);
+    const ConvGeom *g = run->g;
+    int last = g->win.rank - 1;
+    Depthwise d = {.run = run,
+                   .table = ISA_PICK(depthwise_table),
+                   .weights = weights,
+                   .w_ld = depthwise_room(g->group * g->m),
+                   .last = last,
+                   .repeated = g->c == 1 && g->m > 1,
+                   .apart = 1,
+                   .columns = g->win.kernel[last],
+                   .above = g->taps / g->win.kernel[last],
+                   .rows = g->out_px / max_i64(1, g->out[last])};
+    double cost = (double)(g->out[last] * g->group * g->m * g->c * g->taps) / 20;
+    if (rows_take(&d)) {
+        choose_rows(&d, pool_threads(c->pool));
+        int64_t items = g->batch * d.row_blocks * d.parts;
+        return kernel_parallel(c, items, cost * (double)g->batch * (double)d.rows / (double)items, run_blocks, &d);
+    }
+    choose_tile(&d);
+    if (d.repeated && !d.tile) return run_repeated(c, run, weights);
+    choose_strip(&d);
+    return kernel_parallel(c, g->batch * d.rows, cost, run_range, &d);
 }
 
 bool depthwise_takes(const ConvGeom *g) {

@@ -27,6 +27,7 @@ typedef struct DepthwiseTile {
     int64_t x_ld, w_ld; /* from pixel to pixel, from tap to tap */
     int64_t from, to;   /* columns that lie in the data, counted from the first window's first */
     int64_t n, channels;
+    int64_t channel, times; /* of `repeated` ones: the first channel, and how many there are of one of the data */
     int64_t columns, step,
         dilation; /* of small groups: taps of a row, and how far windows and taps are apart in the data */
     float *y;
@@ -43,6 +44,7 @@ typedef struct DepthwiseRows {
     int64_t w_ld;     /* from tap to tap */
     int64_t from, to; /* columns that lie in the data; at most 2, and at least n times the step */
     int64_t n, channels;
+    int64_t channel, times; /* as of a tile; x is then of the data's channel 0 */
     float *y;
     int64_t y_ld, y_row, residual_row;
     const ConvFinish *finish; /* of the first row */
@@ -55,6 +57,10 @@ typedef struct DepthwiseTable {
     int most_rows[3];
     /* For windows of [3], [5], [7] columns that are neighbours, with steps of [1], [2]. */
     void (*tile[8][3])(const DepthwiseTile *tile);
+    /* The same where a channel of the data has several results, up to DEPTHWISE_REPEATS; at least one vector of them. NULL:
+       there are none. */
+    void (*rows_repeated[3][DEPTHWISE_ROWS + 1])(const DepthwiseRows *rows);
+    void (*tile_repeated[8][3])(const DepthwiseTile *tile);
     /* For one pixel of each row, any window, and any number of channels. x_ld is then from column to column of the window. */
     void (*pixel)(const DepthwiseTile *tile);
     /* Groups of 2, 4 or 8 channels that become as many, [2], [4], [8]; at least one vector of them. Of the tile, columns are

@@ -17,18 +17,52 @@
 
 #define OF_V_(what, a, b, v) what##_##a##_##b##_##v
 #define OF_V_EXPANDED(what, a, b, v) OF_V_(what, a, b, v)
-#define OF_V(what, a, b) OF_V_EXPANDED(what, a, b, V)
+#define OF_V(what, a, b) OF_V_EXPANDED(what, a, b, V_NAME)
 #define V_OP_(op, v) v##_##op
 #define V_OP_EXPANDED(op, v) V_OP_(op, v)
 #define V_OP(op) V_OP_EXPANDED(op, V)
 
+/* Where a channel of the data has several results: which element of a vector of the data each of a vector of results belongs
+   to, and how many of the data there are. */
+typedef struct Repeated {
+    vi from;
+    int64_t n;
+} Repeated;
+
+#define X_CHANNEL(t, c) (c)
+#define X_REPEATED(t, c) ((Repeated){{0}, 0})
+#define X_LOAD(x) ((void)repeated, V_OP(load)(x))
 #define V vf
+#define V_NAME vf
 #include "backends/cpu/kernels/depthwise_vectors_body.h"
 #undef V
+#undef V_NAME
 #if defined(VF_HALVES)
 #define V vh
+#define V_NAME vh
 #include "backends/cpu/kernels/depthwise_vectors_body.h"
 #undef V
+#undef V_NAME
+#endif
+#undef X_CHANNEL
+#undef X_REPEATED
+#undef X_LOAD
+
+#if defined(VF_PICKS)
+INLINE Repeated repeated_from(int64_t channel, int64_t times) {
+    vf lane;
+    for (int l = 0; l < VF; l++) lane[l] = (float)l + 0.5f; /* so that no quotient is near an integer */
+    const int64_t in = channel % times;
+    return (Repeated){__builtin_convertvector((lane + (float)in) / (float)times, vi), (in + VF - 1) / times + 1};
+}
+#define X_CHANNEL(t, c) (((t)->channel + (c)) / (t)->times)
+#define X_REPEATED(t, c) repeated_from((t)->channel + (c), (t)->times)
+#define X_LOAD(x) vf_pick(vf_load_n(x, repeated->n), repeated->from)
+#define V vf
+#define V_NAME repeated
+#include "backends/cpu/kernels/depthwise_vectors_body.h"
+#undef V
+#undef V_NAME
 #endif
 
 /* The last channels once more rather than fewer at a time; eight and fewer as half a vector. */
@@ -48,19 +82,29 @@
     }
 #endif
 
-ALL_CHANNELS(tile, 3, 1, DepthwiseTile)
-ALL_CHANNELS(tile, 3, 2, DepthwiseTile)
-ALL_CHANNELS(tile, 5, 1, DepthwiseTile)
-ALL_CHANNELS(tile, 5, 2, DepthwiseTile)
-ALL_CHANNELS(tile, 7, 1, DepthwiseTile)
-ALL_CHANNELS(tile, 7, 2, DepthwiseTile)
-ALL_CHANNELS(rows, 1, 1, DepthwiseRows)
-ALL_CHANNELS(rows, 2, 1, DepthwiseRows)
-ALL_CHANNELS(rows, 1, 2, DepthwiseRows)
-ALL_CHANNELS(rows, 2, 2, DepthwiseRows)
+#define ALL_REPEATED(what, a, b, Args)                                                               \
+    static void what##_##a##_##b##_of_repeated(const Args *t) {                                      \
+        const int64_t n = t->channels;                                                               \
+        for (int64_t c = 0; c < n; c += VF) what##_##a##_##b##_repeated(t, c + VF < n ? c : n - VF); \
+    }
+
+/* All that there are: windows of so many columns, or rows, by steps. */
+#define TILES(each)                                                                                 \
+    each(tile, 3, 1, DepthwiseTile) each(tile, 3, 2, DepthwiseTile) each(tile, 5, 1, DepthwiseTile) \
+        each(tile, 5, 2, DepthwiseTile) each(tile, 7, 1, DepthwiseTile) each(tile, 7, 2, DepthwiseTile)
+#define FEW_ROWS(each)                                                                              \
+    each(rows, 1, 1, DepthwiseRows) each(rows, 2, 1, DepthwiseRows) each(rows, 1, 2, DepthwiseRows) \
+        each(rows, 2, 2, DepthwiseRows)
 #if defined(__AVX512F__)
-ALL_CHANNELS(rows, 3, 2, DepthwiseRows)
-ALL_CHANNELS(rows, 4, 2, DepthwiseRows)
+#define ROWS_OF(each) FEW_ROWS(each) each(rows, 3, 2, DepthwiseRows) each(rows, 4, 2, DepthwiseRows)
+#else
+#define ROWS_OF(each) FEW_ROWS(each)
+#endif
+TILES(ALL_CHANNELS)
+ROWS_OF(ALL_CHANNELS)
+#if defined(VF_PICKS)
+TILES(ALL_REPEATED)
+ROWS_OF(ALL_REPEATED)
 #endif
 
 /* ---- any window ----------------------------------------------------------------------------------------------- */
@@ -182,13 +226,18 @@ const DepthwiseTable ISA_NAME(depthwise_table) = {
 #else
     .least = VF,
 #endif
-    .tile = {[3] = {NULL, tile_3_1, tile_3_2}, [5] = {NULL, tile_5_1, tile_5_2}, [7] = {NULL, tile_7_1, tile_7_2}},
+#define AT_TILE(what, a, b, Args) .tile[a][b] = tile_##a##_##b,
+#define AT_ROWS(what, a, b, Args) .rows[b][a] = rows_##a##_##b,
+    TILES(AT_TILE) ROWS_OF(AT_ROWS)
+#if defined(VF_PICKS)
+#define AT_TILE_REPEATED(what, a, b, Args) .tile_repeated[a][b] = tile_##a##_##b##_of_repeated,
+#define AT_ROWS_REPEATED(what, a, b, Args) .rows_repeated[b][a] = rows_##a##_##b##_of_repeated,
+        TILES(AT_TILE_REPEATED) ROWS_OF(AT_ROWS_REPEATED)
+#endif
 #if defined(__AVX512F__)
-    .rows = {{NULL}, {NULL, rows_1_1, rows_2_1}, {NULL, rows_1_2, rows_2_2, rows_3_2, rows_4_2}},
-    .most_rows = {0, 2, 4},
+            .most_rows = {0, 2, 4},
 #else
-    .rows = {{NULL}, {NULL, rows_1_1, rows_2_1}, {NULL, rows_1_2, rows_2_2}},
-    .most_rows = {0, 2, 2},
+        .most_rows = {0, 2, 2},
 #endif
     .pixel = pixel,
     .repeat = repeat,

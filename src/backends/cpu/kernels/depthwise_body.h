@@ -7,7 +7,8 @@
 /* One vector of channels, c the first, of one row. */
 INLINE void OF_V(row, COLUMNS, STEP)(const DepthwiseTile *t, int64_t i_row, int64_t c) {
     const DepthwiseWindow *window = &t->windows[i_row];
-    const int64_t x_at = t->x_at + c, n_rows = window->n;
+    const Repeated repeated_here = X_REPEATED(t, c), *repeated = &repeated_here;
+    const int64_t x_at = t->x_at + X_CHANNEL(t, c), n_rows = window->n;
     const int64_t x_ld = t->x_ld, w_ld = t->w_ld;
     uint32_t inside = t->to > t->from ? (1u << t->to) - (1u << t->from) : 0; /* columns, as bits */
     V sum[DEPTHWISE_PIXELS];
@@ -20,7 +21,7 @@ INLINE void OF_V(row, COLUMNS, STEP)(const DepthwiseTile *t, int64_t i_row, int6
 #pragma GCC unroll 20
         for (int j = 0; j < SPAN; j++, x += x_ld) {
             if (!(inside & 1u << j)) continue;
-            V v = V_OP(load)(x);
+            V v = X_LOAD(x);
             VF_KEEP(v); /* or each of its uses loads it again */
 #pragma GCC unroll 8
             for (int k = 0; k < COLUMNS; k++)

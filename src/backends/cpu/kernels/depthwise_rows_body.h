@@ -9,10 +9,10 @@
 
 /* Column `phase` of a step meets the windows that began [low, high] steps before. */
 INLINE void OF_V(column, ROWS, STEP)(const float *x, int64_t x_row, uint32_t inside, const V *w, V *sum,
-                                     const int phase, const int low, const int high) {
+                                     const Repeated *repeated, const int phase, const int low, const int high) {
     UNROLL for (int r = 0; r < SPAN; r++, x += x_row) {
         if (!(inside & 1u << r)) continue;
-        V v = V_OP(load)(x);
+        V v = X_LOAD(x);
         VF_KEEP(v); /* or each of its uses loads it again */
         UNROLL for (int o = 0; o < ROWS; o++) {
             const int tap = r - o * STEP;
@@ -44,31 +44,33 @@ INLINE void OF_V(rows, ROWS, STEP)(const DepthwiseRows *t, int64_t c) {
     const V bias = f->bias ? V_OP(load)(f->bias + c) : (V){0}, lo = V_OP(set)(f->lo), hi = V_OP(set)(f->hi);
     const int64_t x_ld = t->x_ld, x_row = t->x_row, y_ld = t->y_ld, y_row = t->y_row, n = t->n, to = t->to;
     const int64_t residual_ld = f->residual_ld, residual_row = t->residual_row;
-    const float *x = t->x + c, *residual = f->residual ? f->residual + c : NULL;
+    const float *x = t->x + X_CHANNEL(t, c), *residual = f->residual ? f->residual + c : NULL;
     float *y = t->y + c;
+    const Repeated repeated = X_REPEATED(t, c);
     uint32_t inside = t->inside;
     V w[9], sum[SUMS];
     UNROLL for (int i = 0; i < 9; i++) w[i] = V_OP(load)(t->w + i * t->w_ld + c);
     UNROLL for (int i = 0; i < SUMS; i++) sum[i] = (V){0};
     UNROLL for (int at = 0; at < LAST * STEP; at++, x += x_ld) {
-        if (at >= t->from && at < to) OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, at % STEP, 0, at / STEP);
+        if (at >= t->from && at < to)
+            OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, &repeated, at % STEP, 0, at / STEP);
         if (at % STEP == STEP - 1) OF_V(next, ROWS, STEP)(sum);
     }
     for (int64_t j = LAST; j < n; j++) {
         KEEP_BITS(inside); /* or there is a loop for each of its values */
-        OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, 0, 0, LAST);
+        OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, &repeated, 0, 0, LAST);
         OF_V(store, ROWS, STEP)(y, y_row, residual, residual_row, bias, lo, hi, sum);
         y += y_ld;
         if (residual) residual += residual_ld;
         x += x_ld;
         UNROLL for (int phase = 1; phase < STEP; phase++, x += x_ld)
-            OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, phase, 0, LAST);
+            OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, &repeated, phase, 0, LAST);
         OF_V(next, ROWS, STEP)(sum);
     }
     UNROLL for (int more = 1; more <= LAST; more++) {
         const int64_t j = n - 1 + more;
         if (j < LAST) continue;
-        if (j * STEP < to) OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, 0, more, LAST);
+        if (j * STEP < to) OF_V(column, ROWS, STEP)(x, x_row, inside, w, sum, &repeated, 0, more, LAST);
         OF_V(store, ROWS, STEP)(y, y_row, residual, residual_row, bias, lo, hi, sum);
         y += y_ld;
         if (residual) residual += residual_ld;
