@@ -217,8 +217,8 @@ static bool is_light(const Fusing *f, const Node *node) {
     return !op_attr_spec(node->op, STR("training_mode")) || attr_int(node, "training_mode") == 0;
 }
 
-/* Heavy nodes' kernels write elements of 32 bits. */
-static bool is_half(const Type *type) { return type->dtype == TN_F16 || type->dtype == TN_BF16; }
+/* Heavy nodes' kernels write floats of 32 bits; truth values are on the way. */
+static bool is_narrow(const Type *type) { return type->dtype != TN_F32 && type->dtype != TN_BOOL; }
 
 static void classify(Fusing *f, uint32_t i) {
     const Node *node = f->nodes[i];
@@ -226,7 +226,7 @@ static void classify(Fusing *f, uint32_t i) {
     item->like = node_result(node, 0);
     item->varies = varies(f, node);
     if (!item->varies || !may_join(node) || !(f->any || kernel_fuses(node))) return;
-    item->light = is_light(f, node) && !(f->heavy && !f->any && is_half(node->results[0]->type));
+    item->light = is_light(f, node) && !(f->heavy && !f->any && is_narrow(node->results[0]->type));
     if (item->light) item->like = find_like(f, node);
     item->heavy = f->heavy && !item->light && has_op(&f->heavy_ops, node->op);
     item->weighs = item->heavy;

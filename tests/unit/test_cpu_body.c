@@ -180,6 +180,15 @@ static const Single singles[] = {
     {"Cast", "F", "to=10", 1e-6f, EXACT},
     {"Cast", "F", "to=16", 3, EXACT},
     {"Cast", "B", "to=10", 3, EXACT},
+    {"QuantizeLinear", "F1", "", 90, EXACT},
+    {"QuantizeLinear", "F1Z", "", 90, EXACT},
+    {"QuantizeLinear", "F1z", "", 90, EXACT},
+    {"QuantizeLinear", "Fl", "axis=-1", 90, EXACT},
+    {"QuantizeLinear", "Fly", "axis=-1", 9, EXACT},
+    {"DequantizeLinear", "Q1", "", 90, EXACT},
+    {"DequantizeLinear", "Q1Z", "", 90, EXACT},
+    {"DequantizeLinear", "W1z", "", 90, EXACT},
+    {"DequantizeLinear", "Wly", "axis=-1", 90, EXACT},
     {"Equal", "Jj", "", 2, EXACT},
     {"Less", "jJ", "", 3, EXACT},
     {"GreaterOrEqual", "Jj", "", 3, EXACT},
@@ -201,6 +210,8 @@ static const char *dtype_letter(char type) {
            : type == 'L'         ? "i64"
            : type == 'H'         ? "f16"
            : type == 'K'         ? "bf16"
+           : strchr("QZ", type)  ? "u8"
+           : strchr("Wzy", type) ? "i8"
                                  : "f32";
 }
 static tn_dtype dtype_code(char type) {
@@ -209,12 +220,14 @@ static tn_dtype dtype_code(char type) {
            : type == 'L'         ? TN_I64
            : type == 'H'         ? TN_F16
            : type == 'K'         ? TN_BF16
+           : strchr("QZ", type)  ? TN_U8
+           : strchr("Wzy", type) ? TN_I8
                                  : TN_F32;
 }
 
 static Dims dims_of_letter(char type, const Dims *whole) {
-    if (type == '1') return (Dims){0};
-    if (type == 'l') return (Dims){1, {whole->dims[whole->rank - 1]}};
+    if (strchr("1zZ", type)) return (Dims){0};
+    if (strchr("ly", type)) return (Dims){1, {whole->dims[whole->rank - 1]}};
     return strchr("fbsj", type) ? smaller_dims(whole) : *whole;
 }
 
@@ -230,7 +243,7 @@ static void run_single(Context *ctx, const Single *s) {
         Dims d = dims_of_letter(*t, &whole);
         text_printf(&text, "%s%%x%d: ", c.n_in ? ", " : "", (int)(t - s->types));
         put_type(&text, dtype_letter(*t), &d);
-        bool special = !strchr("ILHKJj", *t);
+        bool special = !strchr("ILHKJjQZWzy", *t);
         make_operand(ctx, dtype_code(*t), d.rank, d.dims, s->spread, special, pick(0, 1), &c.in[c.n_in++]);
     }
     text_printf(&text, ") -> (%%y) { %%y = %s(", s->op);
@@ -312,6 +325,8 @@ static void test_joined(void **state) {
         "%m = Mul(%a, %b) %s = Add(%m, f32 0.3) %r = Relu(%s)",
         "%s = Add(%a, %b) %t = Relu(%s) %m = Mul(%t, %c) %r = Add(%m, %t)",
         "%s = Add(%a, %b) %h = Cast(%s) {to=10} %t = Cast(%h) {to=1} %m = Mul(%t, %c) %r = Cast(%m) {to=10}",
+        "%q = QuantizeLinear(%a, f32 0.03, u8 100) %d = DequantizeLinear(%q, f32 0.03, u8 100) %s = Add(%d, %b) %t = "
+        "Relu(%s) %r = QuantizeLinear(%t, f32 0.1, i8 3)",
         "%s = Add(%a, %b) %h = Cast(%s) {to=16} %t = Cast(%h) {to=1} %r = Add(%t, %c)",
     };
     Context *ctx;

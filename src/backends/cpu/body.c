@@ -11,7 +11,7 @@ typedef struct Maker Maker;
 typedef struct Row {
     const char *domain, *name;
     const char *
-        types; /* of operands, then of the result: f, b: f32, BOOL; h: or a float of 16 bits; e: either, all alike; k: f32 or i32, i: or BOOL; n: any number, B: also BOOL;
+        types; /* of operands, then of the result: f, b: f32, BOOL; h: or a float of 16 bits; q: U8 or I8; e: either, all alike; k: f32 or i32, i: or BOOL; n: any number, B: also BOOL;
                           '*': the one before repeated; '?': the one before may be absent */
     BodyCode code;                                          /* of rows that are one step */
     const char *p[2];                                       /* attributes that are its numbers */
@@ -28,6 +28,8 @@ static int make_gelu(Maker *m, const Node *node, BodyCode code);
 static int make_cast(Maker *m, const Node *node, BodyCode code);
 static int make_is_inf(Maker *m, const Node *node, BodyCode code);
 static int make_batch_norm(Maker *m, const Node *node, BodyCode code);
+static int make_quantize(Maker *m, const Node *node, BodyCode code);
+static int make_dequantize(Maker *m, const Node *node, BodyCode code);
 
 #define MS "com.microsoft"
 static const Row rows[] = {
@@ -40,6 +42,7 @@ static const Row rows[] = {
     {NULL, "Celu", "ff", BODY_CELU, {"alpha"}, NULL},
     {NULL, "Clip", "ff?f?f", BODY_CLAMP, {0}, make_clip},
     {NULL, "Cos", "ff", BODY_COS, {0}, NULL},
+    {NULL, "DequantizeLinear", "qfq?f", BODY_MUL, {0}, make_dequantize},
     {NULL, "Div", "fff", BODY_DIV, {0}, NULL},
     {NULL, "Elu", "ff", BODY_ELU, {"alpha"}, NULL},
     {NULL, "Equal", "iib", BODY_EQUAL, {0}, make_compare},
@@ -68,6 +71,7 @@ static const Row rows[] = {
     {NULL, "Or", "bbb", BODY_OR, {0}, NULL},
     {NULL, "PRelu", "fff", BODY_PRELU, {0}, NULL},
     {NULL, "Pow", "fnf", BODY_POW, {0}, make_pow},
+    {NULL, "QuantizeLinear", "ffq?q", BODY_SATURATE, {0}, make_quantize},
     {NULL, "Reciprocal", "ff", BODY_RECIPROCAL, {0}, NULL},
     {NULL, "Relu", "ff", BODY_RELU, {0}, NULL},
     {NULL, "Round", "ff", BODY_ROUND, {0}, NULL},
@@ -100,6 +104,13 @@ static const Row *row_of(const OpSchema *op) {
     return NULL;
 }
 
+/* The axis of a vector of scales, as body inputs have it; 0: it is none of the data's. */
+static int scales_from_end(const Node *node) {
+    int64_t rank = node->operands[0].value->type->shape.rank, axis = attr_int(node, "axis");
+    if (axis < 0) axis += rank;
+    return axis >= 0 && axis < rank ? (int)(rank - axis) : 0;
+}
+
 static tn_dtype dtype_of(const Value *v) { return v->type->kind == TYPE_TENSOR ? v->type->dtype : TN_UNDEFINED; }
 
 static bool is_half(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16; }
@@ -117,6 +128,7 @@ static bool type_fits(char type, const Value *v, tn_dtype *either) {
     switch (type) {
     case 'f': return dtype == TN_F32;
     case 'b': return dtype == TN_BOOL;
+    case 'q': return dtype == TN_U8 || dtype == TN_I8;
     case 'h': return dtype == TN_F32 || dtype == TN_BOOL || is_half(dtype);
     case 'n': return dtype == TN_F32 || (is_number(dtype) && is_single(v));
     case 'B': return is_number(dtype) || dtype == TN_BOOL;
@@ -152,9 +164,19 @@ static bool rounds_once(tn_dtype from, tn_dtype to) {
     return !is_half(to) || small;
 }
 
+/* Whether scales (and zero points) are one number or go along an axis that is known. */
+static bool scales_fit(const Node *node) {
+    const Shape *x = &node->operands[0].value->type->shape, *s = &node->operands[1].value->type->shape;
+    bool one = s->rank == 0 || (s->rank == 1 && s->dims[0] == 1);
+    if (attr_int(node, "block_size") != 0 || s->rank < 0 || s->rank > 1) return false;
+    if (node_is_onnx(node, "QuantizeLinear") && attr_int(node, "precision") != 0) return false;
+    return one || (x->rank > 0 && scales_from_end(node) > 0);
+}
+
 bool body_takes(const Node *node) {
     const Row *row = node->n_results == 1 ? row_of(node->op) : NULL;
     if (!row || !types_fit(node, row->types)) return false;
+    if (row->make == make_quantize || row->make == make_dequantize) return scales_fit(node);
     if (row->make == make_cast) return rounds_once(dtype_of(node->operands[0].value), dtype_of(node->results[0]));
     if (row->make == make_batch_norm) return attr_int(node, "training_mode") == 0;
     return true;
@@ -186,6 +208,8 @@ static size_t values_of_all(const Graph *body, const Node *heavy) {
     return values;
 }
 
+#define OTHER_RESULTS (TS(TN_BOOL) | TS(TN_F16) | TS(TN_BF16) | TS(TN_U8) | TS(TN_I8))
+
 static bool holds_only(const Graph *body, const Node *heavy) {
     if (body->inputs.len > OP_MAX_INPUTS || graph_n_outputs(body) > OP_MAX_OUTPUTS) return false;
     for (const Node *node = body->first; node; node = node->next) {
@@ -195,8 +219,7 @@ static bool holds_only(const Graph *body, const Node *heavy) {
     for (size_t i = 0; i < graph_n_outputs(body); i++) {
         const Value *v = graph_output(body, i);
         tn_dtype dtype = dtype_of(v);
-        if ((dtype != TN_F32 && dtype != TN_BOOL && !is_half(dtype)) || v->graph != body || value_payload(v))
-            return false;
+        if ((dtype != TN_F32 && !(TS(dtype) & OTHER_RESULTS)) || v->graph != body || value_payload(v)) return false;
     }
     return values_of_all(body, heavy) <= BODY_MOST_VALUES;
 }
@@ -420,6 +443,36 @@ static int make_cast(Maker *m, const Node *node, BodyCode code) {
 static int make_is_inf(Maker *m, const Node *node, BodyCode code) {
     return make1(m, code, operand(m, node, 0), (float)(attr_int(node, "detect_positive") != 0),
                  (float)(attr_int(node, "detect_negative") != 0));
+}
+
+/* Operand k, scales or zero points: one number, or along the axis. */
+static int scales(Maker *m, const Node *node, int k) {
+    const Shape *s = &node->operands[k].value->type->shape;
+    bool one = s->rank == 0 || (s->rank == 1 && s->dims[0] == 1);
+    return find(m, node->operands[k].value, k, one ? 0 : scales_from_end(node));
+}
+
+/* The zero point; -1: it is 0. */
+static int zero_point(Maker *m, const Node *node) {
+    float value;
+    int zero = node_operand(node, 2) ? scales(m, node, 2) : -1;
+    return zero >= 0 && constant_of(m, zero, &value) && value == 0 ? -1 : zero;
+}
+
+/* round(x / scale) + zero point, within the type's range. */
+static int make_quantize(Maker *m, const Node *node, BodyCode code) {
+    bool is_signed = dtype_of(node->results[0]) == TN_I8;
+    int x = operand(m, node, 0), value = make1(m, BODY_ROUND, make2(m, BODY_DIV, x, scales(m, node, 1)), 0, 0);
+    int zero = zero_point(m, node);
+    if (zero >= 0) value = make2(m, BODY_ADD, value, zero);
+    return make1(m, code, value, is_signed ? -128 : 0, is_signed ? 127 : 255);
+}
+
+/* (x - zero point) * scale */
+static int make_dequantize(Maker *m, const Node *node, BodyCode code) {
+    int value = operand(m, node, 0), zero = zero_point(m, node);
+    if (zero >= 0) value = make2(m, BODY_SUB, value, zero);
+    return make2(m, code, value, scales(m, node, 1));
 }
 
 /* The constant vectors of a normalisation as a factor and a shift, 2 n numbers; NULL where they are no constants. */

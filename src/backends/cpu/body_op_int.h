@@ -52,6 +52,7 @@
     BODY_1(NUMBER)                       \
     BODY_1(TO_F16)                       \
     BODY_1(TO_BF16)                      \
+    BODY_1(SATURATE)                     \
     BODY_2(ADD)                          \
     BODY_2(ADD_RELU)                     \
     BODY_2(SUB)                          \
@@ -108,6 +109,10 @@ typedef struct BodyTable {
     /* Floats of 16 bits, neighbours. NULL where the processor has no instructions for them. */
     void (*from_f16)(float *dst, const uint16_t *src, int64_t n);
     void (*to_f16)(uint16_t *dst, const float *src, int64_t n);
+    /* Whole numbers of 8 bits, neighbours; what is stored is within their range. */
+    void (*from_u8)(float *dst, const uint8_t *src, int64_t n);
+    void (*from_i8)(float *dst, const int8_t *src, int64_t n);
+    void (*to_whole)(uint8_t *dst, const float *src, int64_t n);
     /* A copy that leaves the caches as they are, where the processor has such stores; before others read it: fence. */
     void (*stream)(float *dst, const float *src, int64_t n);
     void (*fence)(void);

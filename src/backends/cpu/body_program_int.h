@@ -36,7 +36,7 @@ struct Body {
     BodyStep *steps;
     BodyInput *inputs;
     int results[OP_MAX_OUTPUTS];     /* values */
-    tn_dtype types[OP_MAX_OUTPUTS];  /* of results: F32, BOOL, F16 or BF16 */
+    tn_dtype types[OP_MAX_OUTPUTS];  /* of results: F32, BOOL, F16, BF16, U8 or I8 */
     bool read_later[OP_MAX_OUTPUTS]; /* more is computed after it, which may read what lies where it is to go */
 };
 

@@ -132,6 +132,8 @@ static void read_row(const Block *k, tn_dtype dtype, float *dst, const char *src
     if (is_raw(dtype)) k->table->gather(dst, (const float *)src, step, n);
     else if (dtype == TN_BOOL) k->table->from_bytes(dst, (const uint8_t *)src, step, n);
     else if (dtype == TN_F16 && step == 1 && k->table->from_f16) k->table->from_f16(dst, (const uint16_t *)src, n);
+    else if (dtype == TN_U8 && step == 1) k->table->from_u8(dst, (const uint8_t *)src, n);
+    else if (dtype == TN_I8 && step == 1) k->table->from_i8(dst, (const int8_t *)src, n);
     else load_f32(dst, dtype, src, 0, step, n);
 }
 
@@ -224,6 +226,7 @@ static void write_row(const Block *k, tn_dtype dtype, char *dst, const float *sr
     if (dtype == TN_F32) k->table->stream((float *)dst, src, n);
     else if (dtype == TN_BOOL) k->table->to_bytes((uint8_t *)dst, src, n);
     else if (dtype == TN_F16 && k->table->to_f16) k->table->to_f16((uint16_t *)dst, src, n);
+    else if (dtype == TN_U8 || dtype == TN_I8) k->table->to_whole((uint8_t *)dst, src, n);
     else store_f32(dtype, dst, 0, 1, src, n);
 }
 

@@ -114,6 +114,8 @@ INLINE vf to_bf16(vf x) {
     return (vf)(vf_select(x == x, (vf)((bits + 0x7fff + odd) & -0x10000), (vf)((bits | 0x400000) & -0x10000)));
 }
 
+/* NaN becomes the least. */
+UNARY(run_SATURATE, vf_min(vf_max(x, P0), P1))
 UNARY(run_TO_F16, to_f16(x))
 UNARY(run_TO_BF16, to_bf16(x))
 
@@ -134,6 +136,16 @@ static void to_halves(uint16_t *dst, const float *src, int64_t n) {
 #define from_halves NULL
 #define to_halves NULL
 #endif
+
+static void from_u8(float *dst, const uint8_t *src, int64_t n) {
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)src[i];
+}
+static void from_i8(float *dst, const int8_t *src, int64_t n) {
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)src[i];
+}
+static void to_whole(uint8_t *dst, const float *src, int64_t n) {
+    for (int64_t i = 0; i < n; i++) dst[i] = (uint8_t)(int32_t)src[i];
+}
 
 /* ---- two operands ------------------------------------------------------------------------------------------------ */
 
@@ -274,6 +286,9 @@ const BodyTable ISA_NAME(body_table) = {
     .to_bytes = to_bytes,
     .from_f16 = from_halves,
     .to_f16 = to_halves,
+    .from_u8 = from_u8,
+    .from_i8 = from_i8,
+    .to_whole = to_whole,
     .stream = stream,
     .fence = fence,
 };
