@@ -117,11 +117,11 @@ static tn_status dft_reference(KernelCtx *c) {
     TRY(fourier_init(c, length, &job.fourier));
     TRY(dense_f64(c, IN_X, &job.x));
     TRY(result_f64(c, 0, &job.y));
-    job.line_work = 2 * (job.fourier.n + job.fourier.size);
+    job.line_work = 2 * job.fourier.n + job.fourier.work;
     job.work = kernel_scratch(c, double, (size_t)(min_i64(lines, LINES_AT_ONCE) * job.line_work));
     if (!job.work) return TN_OUT_OF_MEMORY;
     for (; job.first < lines; job.first += LINES_AT_ONCE)
-        TRY(kernel_parallel(c, min_i64(lines - job.first, LINES_AT_ONCE), (double)job.fourier.size * 40, run_lines,
+        TRY(kernel_parallel(c, min_i64(lines - job.first, LINES_AT_ONCE), (double)job.fourier.plan.n * 40, run_lines,
                             &job));
     result_f64_done(c, 0, job.y);
     return TN_OK;

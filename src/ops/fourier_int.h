@@ -5,16 +5,22 @@
 
 #include "ops/nn_int.h"
 
+/* A transform whose length has small factors. */
+typedef struct FourierPlan {
+    int64_t n;
+    int n_factors, factors[48];
+    double *roots; /* e^(-2 pi i k / n) for k < n */
+} FourierPlan;
+
 /* A transform of length n, and what is computed once for all lines of that length. */
 typedef struct Fourier {
-    int64_t n;
-    int64_t size;   /* the power of two that is transformed: n itself, or at least 2n - 1 */
-    double *roots;  /* e^(-2 pi i k / size) for k < size / 2 */
-    double *chirp;  /* e^(-pi i k^2 / n); NULL where n is a power of two */
-    double *filter; /* transform of the chirp's conjugate */
+    int64_t n, work;  /* doubles that fourier_run wants */
+    FourierPlan plan; /* of n itself, or of a power of two that is at least 2n - 1: then there are */
+    double *chirp;    /* e^(-pi i k^2 / n); else NULL */
+    const double *filter;
 } Fourier;
 tn_status fourier_init(KernelCtx *c, int64_t n, Fourier *f);
-/* x: n complex numbers, transformed in place; the inverse is divided by n. `work` has room for 2 * size doubles. */
+/* x: n complex numbers, transformed in place; the inverse is divided by n. */
 void fourier_run(const Fourier *f, double *x, bool inverse, double *work);
 
 #endif

@@ -79,11 +79,11 @@ static tn_status stft_reference(KernelCtx *c) {
     TRY(fourier_init(c, length, &job.fourier));
     TRY(dense_f64(c, IN_SIGNAL, &job.x));
     TRY(result_f64(c, 0, &job.y));
-    job.frame_work = 2 * (job.fourier.n + job.fourier.size);
+    job.frame_work = 2 * job.fourier.n + job.fourier.work;
     job.work = kernel_scratch(c, double, (size_t)(min_i64(frames, FRAMES_AT_ONCE) * job.frame_work));
     if (!job.work) return TN_OUT_OF_MEMORY;
     for (; job.first < frames; job.first += FRAMES_AT_ONCE)
-        TRY(kernel_parallel(c, min_i64(frames - job.first, FRAMES_AT_ONCE), (double)job.fourier.size * 40, run_frames,
+        TRY(kernel_parallel(c, min_i64(frames - job.first, FRAMES_AT_ONCE), (double)job.fourier.plan.n * 40, run_frames,
                             &job));
     result_f64_done(c, 0, job.y);
     return TN_OK;
