@@ -57,36 +57,46 @@ typedef struct Job {
     int64_t in_size, out_size, inner; /* along the axis; elements of the dimensions behind it */
     int in_parts, out_parts;
     const double *x;
+    const float *single_x; /* in place of x and y where elements are f32 */
+    float *single_y;
     double *y, *work; /* work: one line and what fourier_run wants, for each line */
     int64_t line_work, first;
 } Job;
 
+static double number_at(const Job *j, int64_t i) { return j->single_x ? (double)j->single_x[i] : j->x[i]; }
+
 /* Line number `line` of the operand, zeros behind its end; of a half, the other half mirrored. */
 static void load_line(const Job *j, int64_t line, double *to) {
-    int64_t n = j->fourier.n, stored = j->half_in ? n / 2 + 1 : n;
-    const double *x = j->x + (line / j->inner * j->in_size * j->inner + line % j->inner) * j->in_parts;
-    for (int64_t i = 0; i < n; i++) {
-        const double *from = x + i * j->inner * j->in_parts;
-        bool there = i < stored && i < j->in_size;
-        to[2 * i] = there ? from[0] : 0;
-        to[2 * i + 1] = there && j->in_parts == 2 ? from[1] : 0;
+    int64_t n = j->fourier.n, stored = min_i64(j->half_in ? n / 2 + 1 : n, n), step = j->inner * j->in_parts;
+    int64_t from = (line / j->inner * j->in_size * j->inner + line % j->inner) * j->in_parts;
+    int64_t there = min_i64(stored, j->in_size);
+    for (int64_t i = 0; i < there; i++, from += step) {
+        to[2 * i] = number_at(j, from);
+        to[2 * i + 1] = j->in_parts == 2 ? number_at(j, from + 1) : 0;
     }
+    for (int64_t i = 2 * there; i < 2 * stored; i++) to[i] = 0;
     for (int64_t i = stored; i < n; i++) {
         to[2 * i] = to[2 * (n - i)];
         to[2 * i + 1] = -to[2 * (n - i) + 1];
     }
 }
 
+static void store_line(const Job *j, int64_t line, const double *x) {
+    int64_t to = (line / j->inner * j->out_size * j->inner + line % j->inner) * j->out_parts;
+    for (int64_t i = 0; i < j->out_size; i++, to += j->inner * j->out_parts)
+        for (int p = 0; p < j->out_parts; p++) {
+            if (j->single_y) j->single_y[to + p] = (float)x[2 * i + p];
+            else j->y[to + p] = x[2 * i + p];
+        }
+}
+
 static void run_lines(void *arg, int64_t begin, int64_t end) {
     const Job *j = arg;
     for (int64_t k = begin; k < end; k++) {
-        int64_t line = j->first + k;
         double *x = j->work + k * j->line_work;
-        load_line(j, line, x);
+        load_line(j, j->first + k, x);
         fourier_run(&j->fourier, x, j->inverse, x + 2 * j->fourier.n);
-        double *y = j->y + (line / j->inner * j->out_size * j->inner + line % j->inner) * j->out_parts;
-        for (int64_t i = 0; i < j->out_size; i++)
-            for (int p = 0; p < j->out_parts; p++) y[i * j->inner * j->out_parts + p] = x[2 * i + p];
+        store_line(j, j->first + k, x);
     }
 }
 
@@ -115,15 +125,16 @@ static tn_status dft_reference(KernelCtx *c) {
     for (int d = 0; d < x->rank - 1; d++) lines *= d == axis ? 1 : x->dims[d];
     for (int d = axis + 1; d < x->rank - 1; d++) job.inner *= x->dims[d];
     TRY(fourier_init(c, length, &job.fourier));
-    TRY(dense_f64(c, IN_X, &job.x));
-    TRY(result_f64(c, 0, &job.y));
+    bool single = x->dtype == TN_F32;
+    TRY(single ? dense_f32(c, IN_X, &job.single_x) : dense_f64(c, IN_X, &job.x));
+    TRY(single ? result_f32(c, 0, &job.single_y) : result_f64(c, 0, &job.y));
     job.line_work = 2 * job.fourier.n + job.fourier.work;
     job.work = kernel_scratch(c, double, (size_t)(min_i64(lines, LINES_AT_ONCE) * job.line_work));
     if (!job.work) return TN_OUT_OF_MEMORY;
     for (; job.first < lines; job.first += LINES_AT_ONCE)
         TRY(kernel_parallel(c, min_i64(lines - job.first, LINES_AT_ONCE), (double)job.fourier.plan.n * 40, run_lines,
                             &job));
-    result_f64_done(c, 0, job.y);
+    if (!single) result_f64_done(c, 0, job.y);
     return TN_OK;
 }
 
