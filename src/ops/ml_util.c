@@ -130,6 +130,8 @@ static tn_status new_lookup(KernelCtx *c, int64_t n, bool is_text, Lookup *out) 
 static LookupKey key_of(tn_dtype dtype, const void *data, int64_t at) {
     LookupKey key = {0};
     if (dtype == TN_STRING) key.text = rc_string_get(((RcString *const *)data)[at]);
+    else if (dtype == TN_I64)
+        key.number = (uint64_t)((const int64_t *)data)[at] ^ (uint64_t)1 << 63; /* as of sort_keys */
     else sort_keys(dtype, data, at, 1, 1, &key.number);
     return key;
 }
