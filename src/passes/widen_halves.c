@@ -27,15 +27,17 @@ static bool has_kernel(const OpSchema *op) {
     return kernel_exists(name, "cpu", TN_F32);
 }
 
-static bool is_cast(const Node *node) {
-    return node_is_onnx(node, "Cast") || node_is_onnx(node, "CastLike") || node_is_onnx(node, "Identity");
+/* A scale of 16 bits says that QuantizeLinear is to divide as such numbers do. */
+static bool stays(const Node *node) {
+    return node_is_onnx(node, "Cast") || node_is_onnx(node, "CastLike") || node_is_onnx(node, "Identity") ||
+           node_is_onnx(node, "QuantizeLinear");
 }
 
 /* All of a node's floats are widened or none. */
 static bool takes_f32(const Node *node) {
     bool any = false;
     if (node->op->regions || node->op->flags & (OP_CONTROL | OP_RANDOM) || node->n_operands > OP_MAX_INPUTS ||
-        node_graph(node, 0) || is_cast(node))
+        node_graph(node, 0) || stays(node))
         return false;
     for (uint32_t i = 0; i < node->n_operands; i++) {
         if (!is_half(node->operands[i].value)) continue;
