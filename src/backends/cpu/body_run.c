@@ -22,6 +22,8 @@ const Tensor *body_input_tensor(const BodyInput *in, const Tensor *const *operan
 
 /* Strides of an operand over the result's dimensions. */
 tn_status body_input_strides(const BodyInput *in, const Tensor *t, int rank, const int64_t *dims, int64_t *strides) {
+    bool alone = in->from_end == AXIS_1 && rank < 2; /* one channel */
+    if (alone && t->rank == 1 && t->dims[0] == 1) return TN_OK;
     if (in->from_end) {
         int axis = in->from_end == AXIS_1 ? 1 : rank - in->from_end;
         if (t->rank != 1 || axis < 0 || axis >= rank || (t->dims[0] != dims[axis] && t->dims[0] != 1))
