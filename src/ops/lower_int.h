@@ -65,6 +65,15 @@ Value *lower_number(LowerCtx *c, tn_dtype dtype, double value);
 /* A dense tensor of an element type, from numbers. */
 Value *lower_table(LowerCtx *c, tn_dtype dtype, int rank, const int64_t *dims, const double *values);
 
+/* A payload of the model. */
+Value *lower_constant(LowerCtx *c, Tensor *payload);
+
+/* Whether f32 holds all sums of products of a less its zero point by b less its own, and of what is added `besides`, which is
+   at most so much; b [..., rows, columns] is summed over rows. */
+bool lower_is_exact(LowerCtx *c, Value *a, const Value *a_zero, const Value *b, const Value *b_zero, double besides);
+/* Of such a product: b less its zero point, as f32. */
+Value *lower_factor(LowerCtx *c, const Value *b, const Value *b_zero);
+
 /* 0, 1, 2 ... along one of `rank` dimensions, as i64. */
 Value *lower_counting(LowerCtx *c, int64_t n, int axis, int rank);
 /* n of a type while the node is lowered; NULL with the status set when memory is out. */

@@ -85,6 +85,14 @@ static tn_status make_table(LowerCtx *c, tn_dtype dtype, int rank, const int64_t
     return TN_OK;
 }
 
+Value *lower_constant(LowerCtx *c, Tensor *payload) {
+    Node *node = NULL;
+    if (c->status == TN_OK) c->status = const_new(graph_of(c), payload, (Str){NULL, 0}, &node);
+    if (c->status != TN_OK) return NULL;
+    put_node(c, node);
+    return node->results[0];
+}
+
 Value *lower_ints(LowerCtx *c, const int64_t *values, int64_t n) {
     Value *out = NULL;
     if (c->status == TN_OK) c->status = make_table(c, TN_I64, 1, &n, values, true, &out);
@@ -334,6 +342,14 @@ tn_status op_lower(Node *node, bool loops, bool *lowered) {
     const Node *before = node->prev;
     *lowered = node_is_fused(node);
     if (*lowered) return fused_inline(node);
+    arena_init(&c.scratch, &node->graph->model->ctx->allocator);
+    return node->op->lower ? finish(&c, before, node->op->lower(&c), lowered) : TN_OK;
+}
+
+tn_status op_lower_in_f32(Node *node, bool *lowered) {
+    LowerCtx c = {.node = node, .in_f32 = true};
+    const Node *before = node->prev;
+    *lowered = false;
     arena_init(&c.scratch, &node->graph->model->ctx->allocator);
     return node->op->lower ? finish(&c, before, node->op->lower(&c), lowered) : TN_OK;
 }

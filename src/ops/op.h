@@ -92,13 +92,16 @@ struct LowerCtx {
     Value *out[OP_MAX_OUTPUTS]; /* to be set: what stands for each result that is read */
     bool loops;                 /* counted loops may be made; else what wants one is made of regions, or declined */
     bool declined;              /* set: the node stays as it is */
-    tn_status status;           /* the first failure; the functions that make nodes do nothing after it */
+    bool in_f32; /* sums of products of small integers are made in f32, where they are exact; else the node stays */
+    tn_status status; /* the first failure; the functions that make nodes do nothing after it */
     Arena scratch;
     Graph *into; /* where nodes are made, at the end; NULL: in front of the node */
 };
 /* What a node becomes by its op's `lower`, in its place, with or without counted loops; erases it. *lowered false: declined,
    and nothing has changed. */
 tn_status op_lower(Node *node, bool loops, bool *lowered);
+/* Of a product of small integers by constants: as a product of f32, where every sum is exact whatever its order. */
+tn_status op_lower_in_f32(Node *node, bool *lowered);
 /* The same node on f32 where its operands are 16-bit floats, between casts: what it is made of then rounds once, as it
    does. False: it has none. */
 tn_status lower_widened(Node *node, bool *widened);

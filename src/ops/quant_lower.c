@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lowering of quantised ops. Sums of products of 8-bit integers are made in f64, where they are exact; what is scaled is f32,
-   as in the kernels, so that the same ties are rounded. */
+/* Lowering of quantised ops. Sums of products of 8-bit integers are made in f64, where they are exact, or in f32 where they are
+   exact there, too; what is scaled is f32, as in the kernels, so that the same ties are rounded. */
 #include <math.h>
 
 #include "ops/lower_int.h"
@@ -13,6 +13,7 @@
 static Value *spread(LowerCtx *c, Value *v, int axis, int rank) {
     if (c->status != TN_OK || !v) return NULL;
     const Shape *s = lower_shape(v);
+    if (s->rank == 0) return v;
     if (lower_product(s, 0, s->rank) == 1) return lower_reshape(c, v, NULL, 0);
     return s->rank == 1 ? lower_along(c, v, axis, rank) : v;
 }
@@ -133,19 +134,42 @@ static Value *centred(LowerCtx *c, Value *x, Value *zero, int axis, tn_dtype wid
     return lower_less(c, lower_cast(c, x, wide), zero);
 }
 
-/* Zero points are one, or one a row of a, one a column of b. */
-static Value *centred_product(LowerCtx *c, int a, int a_zero, int b, int b_zero, tn_dtype wide) {
-    Value *left = lower_in(c, (size_t)a), *right = lower_in(c, (size_t)b);
-    int row = (int)max_i64(lower_shape(left)->rank - 2, 0), column = lower_shape(right)->rank - 1;
-    left = centred(c, left, lower_in(c, (size_t)a_zero), row, wide);
-    return LOWER(c, "MatMul", left, centred(c, right, lower_in(c, (size_t)b_zero), column, wide));
+/* The factors of a product and their zero points, which are one, or one a row of a, one a column of b. */
+typedef struct Factors {
+    Value *a, *a_zero, *b, *b_zero;
+} Factors;
+
+static Factors factors_of(LowerCtx *c, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+    return (Factors){lower_in(c, a), lower_in(c, a_zero), lower_in(c, b), lower_in(c, b_zero)};
 }
 
-static Value *to_i32(LowerCtx *c, Value *sums) { return lower_cast(c, lower_cast(c, sums, TN_I64), TN_I32); }
+static Value *centred_product(LowerCtx *c, Factors f, tn_dtype wide) {
+    if (c->status != TN_OK) return NULL;
+    int row = (int)max_i64(lower_shape(f.a)->rank - 2, 0), column = lower_shape(f.b)->rank - 1;
+    Value *left = centred(c, f.a, f.a_zero, row, wide);
+    Value *right = c->in_f32 ? lower_factor(c, f.b, f.b_zero) : centred(c, f.b, f.b_zero, column, wide);
+    return LOWER(c, "MatMul", left, right);
+}
+
+/* f32 holds them if it was asked for. */
+static tn_dtype sums_type(LowerCtx *c, Factors f, double besides) {
+    if (!c->in_f32) return TN_F64;
+    c->declined |= !lower_is_exact(c, f.a, f.a_zero, f.b, f.b_zero, besides);
+    return TN_F32;
+}
+
+/* Modulo 2^32. */
+static Value *to_i32(LowerCtx *c, Value *sums) {
+    return lower_cast(c, c->in_f32 ? sums : lower_cast(c, sums, TN_I64), TN_I32);
+}
+
+static Value *as_f32(LowerCtx *c, Value *sums) { return c->in_f32 ? sums : lower_cast(c, to_i32(c, sums), TN_F32); }
 
 tn_status lower_matmul_integer(LowerCtx *c) {
-    if (!lower_sizes_known(c)) return TN_OK;
-    c->out[0] = to_i32(c, centred_product(c, 0, 2, 1, 3, TN_F64));
+    Factors f = factors_of(c, 0, 2, 1, 3);
+    if (!c->in_f32 && !lower_sizes_known(c)) return TN_OK;
+    tn_dtype wide = sums_type(c, f, 0);
+    if (!c->declined) c->out[0] = to_i32(c, centred_product(c, f, wide));
     return TN_OK;
 }
 
@@ -156,11 +180,24 @@ static Value *product_scale(LowerCtx *c, Value *a_scale, Value *b_scale) {
     return LOWER(c, "Mul", a, lower_cast(c, spread(c, b_scale, (int)max_i64(rank - 1, 0), rank), TN_F32));
 }
 
-/* A left side without rows, or a right side without columns, leaves less dimensions than scales speak of. */
+/* Of all operands but that one. */
+static bool other_sizes_known(LowerCtx *c, size_t but) {
+    for (size_t i = 0; i < c->node->n_operands; i++) {
+        const Value *v = lower_in(c, i);
+        c->declined |= v && (v->type->kind != TYPE_TENSOR || !lower_dtype(v) || lower_shape(v)->rank < 0);
+        c->declined |= v && i != but && !c->declined && !shape_is_known(lower_shape(v));
+    }
+    return !c->declined;
+}
+
+/* A left side without rows, or a right side without columns, leaves less dimensions than scales speak of. Where the sizes of
+   the left side are not known, one zero point and one scale are all that it has. */
 static bool is_plain_product(LowerCtx *c, size_t a, size_t b) {
-    c->declined |= !lower_sizes_known(c) || lower_shape(lower_in(c, a))->rank < 2 ||
-                   lower_shape(lower_in(c, b))->rank < 2;
-    c->declined |= !shape_is_known(lower_shape(c->node->results[0]));
+    c->declined |= c->in_f32 ? !other_sizes_known(c, a) : !lower_sizes_known(c);
+    if (c->declined) return false;
+    c->declined |= lower_shape(lower_in(c, a))->rank < 2 || lower_shape(lower_in(c, b))->rank < 2;
+    c->declined |= !c->in_f32 && !shape_is_known(lower_shape(c->node->results[0]));
+    c->declined |= lower_shape(c->node->results[0])->rank < 0;
     return !c->declined;
 }
 
@@ -168,8 +205,11 @@ tn_status lower_qlinear_matmul(LowerCtx *c) {
     if (!is_plain_product(c, 0, 3)) return TN_OK;
     bool floats = dtype_is_float(lower_dtype(lower_in(c, 0))) || dtype_is_float(lower_dtype(lower_in(c, 3)));
     Value *zero = lower_reshape(c, lower_in(c, 7), NULL, 0), *y_scale = lower_reshape(c, lower_in(c, 6), NULL, 0);
-    Value *sums = centred_product(c, 0, 2, 3, 5, floats ? TN_F32 : TN_F64);
-    sums = lower_cast(c, floats ? sums : to_i32(c, sums), TN_F32);
+    Factors f = factors_of(c, 0, 2, 3, 5);
+    tn_dtype wide = floats ? TN_F32 : sums_type(c, f, 0);
+    if (c->declined || (c->in_f32 && floats)) return lower_decline(c);
+    Value *sums = centred_product(c, f, wide);
+    sums = floats ? sums : as_f32(c, sums);
     Value *scale = product_scale(c, lower_in(c, 1), lower_in(c, 4));
     Value *y = LOWER(c, "Mul", sums, LOWER(c, "Div", scale, lower_cast(c, y_scale, TN_F32)));
     tn_dtype to = lower_dtype(c->node->results[0]);
@@ -179,7 +219,10 @@ tn_status lower_qlinear_matmul(LowerCtx *c) {
 
 tn_status lower_matmul_integer_to_float(LowerCtx *c) {
     if (!is_plain_product(c, 0, 1)) return TN_OK;
-    Value *sums = lower_cast(c, to_i32(c, centred_product(c, 0, 4, 1, 5, TN_F64)), TN_F32), *bias = lower_in(c, 6);
+    Factors f = factors_of(c, 0, 4, 1, 5);
+    tn_dtype wide = sums_type(c, f, 0);
+    if (c->declined) return TN_OK;
+    Value *sums = as_f32(c, centred_product(c, f, wide)), *bias = lower_in(c, 6);
     Value *y = LOWER(c, "Mul", sums, product_scale(c, lower_in(c, 2), lower_in(c, 3)));
     y = lower_plus(c, y, bias ? lower_cast(c, bias, TN_F32) : NULL);
     c->out[0] = lower_cast(c, y, lower_dtype(c->node->results[0]));
@@ -192,8 +235,15 @@ tn_status lower_dynamic_quantize_matmul(LowerCtx *c) {
     Value *quantised = lower_node(c, "DynamicQuantizeLinear", &x, 1, (AttrList){NULL, 0}, 3);
     if (!quantised) return TN_OK;
     Value *scale = quantised->def->results[1], *x_zero = quantised->def->results[2];
-    Value *operands[] = {quantised, lower_in(c, 1), x_zero, zero};
-    Value *sums = lower_cast(c, lower_node(c, "MatMulInteger", operands, 4, (AttrList){NULL, 0}, 1), TN_F32);
+    Factors f = {quantised, x_zero, lower_in(c, 1), zero};
+    Value *operands[] = {quantised, lower_in(c, 1), x_zero, zero}, *sums;
+    if (c->in_f32) {
+        tn_dtype wide = sums_type(c, f, 0);
+        if (c->declined) return TN_OK;
+        sums = centred_product(c, f, wide);
+    } else {
+        sums = lower_cast(c, lower_node(c, "MatMulInteger", operands, 4, (AttrList){NULL, 0}, 1), TN_F32);
+    }
     c->out[0] = lower_plus(c, LOWER(c, "Mul", sums, product_scale(c, scale, lower_in(c, 2))), lower_in(c, 4));
     return TN_OK;
 }
@@ -203,19 +253,45 @@ static Value *turned(LowerCtx *c, Value *x, const char *attr) {
     return attr_int(c->node, attr) ? lower_transpose(c, x, perm) : x;
 }
 
+/* The largest of what is added, of a constant. */
+static bool largest_of(const Value *v, double *largest) {
+    const Tensor *t = value_constant(v);
+    *largest = 0;
+    if (!v) return true;
+    if (!t || !tensor_is_dense(t)) return false;
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        double x;
+        load_f64(&x, t->dtype, tensor_bytes(t), i, 1, 1);
+        *largest = fmax(*largest, fabs(x));
+    }
+    return true;
+}
+
+static Value *gemm_sums(LowerCtx *c, bool ta, bool tb) {
+    Value *summand = lower_in(c, 6);
+    double besides = 0;
+    Factors f = factors_of(c, 0, 2, 3, 5);
+    c->declined |= c->in_f32 && (ta || tb || !largest_of(summand, &besides));
+    tn_dtype wide = c->declined ? TN_F64 : sums_type(c, f, besides);
+    if (c->declined) return NULL;
+    summand = summand ? lower_cast(c, summand, wide) : NULL;
+    if (c->in_f32) return lower_plus(c, centred_product(c, f, wide), summand);
+    Value *a = turned(c, centred(c, f.a, f.a_zero, ta, wide), "transA");
+    Value *b = turned(c, centred(c, f.b, f.b_zero, !tb, wide), "transB");
+    return lower_plus(c, LOWER(c, "MatMul", a, b), summand);
+}
+
 tn_status lower_qgemm(LowerCtx *c) {
     if (!is_plain_product(c, 0, 3)) return TN_OK;
-    bool ta = attr_int(c->node, "transA") != 0, tb = attr_int(c->node, "transB") != 0;
-    Value *a = turned(c, centred(c, lower_in(c, 0), lower_in(c, 2), ta, TN_F64), "transA");
-    Value *b = turned(c, centred(c, lower_in(c, 3), lower_in(c, 5), !tb, TN_F64), "transB");
-    Value *summand = lower_in(c, 6), *y_scale = lower_in(c, 7), *zero = lower_in(c, 8);
-    Value *sums = lower_plus(c, LOWER(c, "MatMul", a, b), summand ? lower_cast(c, summand, TN_F64) : NULL);
+    Value *y_scale = lower_in(c, 7), *zero = lower_in(c, 8);
+    Value *sums = gemm_sums(c, attr_int(c->node, "transA") != 0, attr_int(c->node, "transB") != 0);
+    if (c->declined) return TN_OK;
     Value *alpha = lower_number(c, TN_F32, attr_float(c->node, "alpha"));
     Value *scale = LOWER(c, "Mul", LOWER(c, "Mul", alpha, spread(c, lower_in(c, 1), 0, 2)),
                          spread(c, lower_in(c, 4), 1, 2));
     tn_dtype to = lower_dtype(c->node->results[0]);
     if (to != TN_F32) scale = LOWER(c, "Div", scale, lower_reshape(c, y_scale, NULL, 0));
-    Value *y = LOWER(c, "Mul", lower_cast(c, to_i32(c, sums), TN_F32), scale);
+    Value *y = LOWER(c, "Mul", as_f32(c, sums), scale);
     zero = zero ? lower_reshape(c, zero, NULL, 0) : lower_number(c, to, 0);
     c->out[0] = to == TN_F32 ? y : lower_requantised(c, y, zero);
     return TN_OK;
