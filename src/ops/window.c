@@ -86,7 +86,8 @@ tn_status window_out(DimTable *dims, const Window *w, int d, Dim in, Dim kernel,
     Dim span = window_span(dims, kernel, w->dilation[d]);
     Dim padded = dim_add(dims, in, w->begin[d] + w->end[d]);
     Dim room = dim_sub(dims, padded, span);
-    if (dim_is_const(room) && room < 0)
+    /* a window that hangs over the end may be the only one */
+    if (dim_is_const(room) && room < 0 && !(w->ceil && room > -stride))
         return fail(TN_SHAPE, "a window over %lld elements does not fit into %lld (padding included)", (long long)span,
                     (long long)padded);
     *out = dim_add(dims, dim_floordiv(dims, room, stride), 1);
