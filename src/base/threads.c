@@ -136,13 +136,13 @@ void parallel_for(Pool *pool, int64_t n, double cost, RangeFn fn, void *arg) {
         fn(arg, 0, n);
         return;
     }
-    bool awake = pool->workers && workers_are_awake(pool->workers);
-    if (!awake && work < SMALLEST_WORK_NS) {
+    bool small = work < SMALLEST_WORK_NS;
+    if (small && !(pool->workers && workers_are_awake(pool->workers))) {
         fn(arg, 0, n);
         return;
     }
     double worth = work /
-                   (awake ? AWAKE_RANGE_NS : SMALLEST_RANGE_NS); /* as doubles: it may be more than any integer */
+                   (small ? AWAKE_RANGE_NS : SMALLEST_RANGE_NS); /* as doubles: it may be more than any integer */
     int64_t ranges = min_i64(n, (int64_t)pool->n * RANGES_PER_THREAD);
     if (worth < (double)ranges) ranges = (int64_t)worth;
     share(pool, n, ranges, fn, arg);

@@ -225,6 +225,9 @@ static void run_items(void *arg, int64_t begin, int64_t end) {
     if (map->stream) ISA_PICK(body_table)->fence();
 }
 
+/* Sharing less, even with threads that are awake, takes longer than it saves: data move from one core's caches to another's. */
+static const double LEAST_SHARED_NS = 20e3;
+
 static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     const Elementwise *e = prepared->data;
     if (tensor_count(&c->out[0]) == 0) return TN_OK;
@@ -234,6 +237,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     int64_t items = run.down * run.across;
     for (int k = 0; k < run.map.row_axis; k++) items *= run.map.dims[k];
     double each = (double)run.item_rows * (double)run.item_cols * (body_cost(e->body) + 0.05 * run.map.n_in);
+    if ((double)items * each < LEAST_SHARED_NS) each = 0;
     return kernel_parallel(c, items, each, run_items, &run);
 }
 
