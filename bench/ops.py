@@ -11,7 +11,7 @@ them: multiply-adds in registers, reads and copies of as many bytes as the op ha
     least us   the shortest run, from the call to the return, conversions of layouts at both ends included; with one thread the
                thread's own time, without what the processor did for others meanwhile
     op us      the same of the instructions that compute, without what only moves data; of a convolution as it is inside of a
-               network: between others, which leave and take its channels last
+               network: between others, which leave and take its channels last, or the first, of an image as it comes
     limit      the time that the machine needs at least: for the multiply-adds with what is no padding, or (mem) for the bytes,
                each read or written once where as many bytes lie
     %          the limit as part of `op us`; more than 100 where a kernel needs fewer operations than the op's definition
@@ -55,15 +55,20 @@ class Op:
     def written(self):
         return 4 * math.prod(self.output)
 
+    def takes_image(self):
+        """Its first operand comes from outside, as of a network's first layer."""
+        return self.inputs[0][1] <= 4
+
     def arrays(self, inside=False):
         random, made = np.random.default_rng(2), {}
         for i, shape in enumerate(self.inputs):
-            made[f"x{i}"] = aligned(channels_last(shape) if inside else shape)
+            made[f"x{i}"] = aligned(channels_last(shape) if inside and not self.takes_image() else shape)
             made[f"x{i}"][...] = random.standard_normal(made[f"x{i}"].shape, np.float32)
         return made
 
     def model(self, inside=False):
-        """`inside`: a node in front makes its first operand, and that operand and the result lie channels last."""
+        """`inside`: a node in front makes its first operand, unless that is an image, and that operand and the result lie
+        channels last."""
         random = np.random.default_rng(1)
         weights = [random.standard_normal(shape, np.float32) / math.sqrt(max(math.prod(shape[1:]), 1)) for shape in self.weights]
         constants = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
@@ -77,10 +82,12 @@ class Op:
             first += wanted
         shapes, output = list(self.inputs), self.output
         if inside:
-            shapes[0], output = channels_last(shapes[0]), channels_last(output)
-            nodes[0].input[0], nodes[-1].output[0] = "made", "result"
+            output, nodes[-1].output[0] = channels_last(output), "result"
+            nodes.append(helper.make_node("Transpose", ["result"], ["y"], perm=[0, 2, 3, 1]))
+        if inside and not self.takes_image():
+            shapes[0], nodes[0].input[0] = channels_last(shapes[0]), "made"
             before = [helper.make_node("Transpose", ["x0"], ["turned"], perm=[0, 3, 1, 2]), helper.make_node("Abs", ["turned"], ["made"])]
-            nodes = [*before, *nodes, helper.make_node("Transpose", ["result"], ["y"], perm=[0, 2, 3, 1])]
+            nodes = [*before, *nodes]
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes)]
         result = helper.make_tensor_value_info("y", TensorProto.FLOAT, output)
         graph = helper.make_graph(nodes, "op", infos, [result], constants)
@@ -102,19 +109,20 @@ def matmul(m, n, k, batch=(), constant=True):
     return Op(f"{what} {text}", "MatMul", inputs, weights, y, 2 * math.prod(y) * k)
 
 
-def conv(channels, side, features, kernel, stride=1, groups=1):
+def conv(channels, side, features, kernel, stride=1, groups=1, dilation=1, then=()):
     out = (side + stride - 1) // stride
-    pads = max((out - 1) * stride + kernel - side, 0)
+    pads = max((out - 1) * stride + (kernel - 1) * dilation + 1 - side, 0)
     shape = (features, channels // groups, kernel, kernel)
     output = (1, features, out, out)
     what = "depthwise" + (f"{kernel}x{kernel}" if kernel != 3 else "") if groups == channels > 1 else f"conv{kernel}x{kernel}"
-    attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "group": groups,
+    attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "group": groups, "dilations": [dilation] * 2,
                   "pads": [pads // 2] * 2 + [pads - pads // 2] * 2}  # fmt: skip
     text = f"{what} {channels}@{side}" + (f" to {features}" if features != channels else "") + (f" /{stride}" if stride > 1 else "")
+    text += (f" in {groups}" if 1 < groups < channels else "") + (f" apart {dilation}" if dilation > 1 else "")
     flops = 2 * math.prod(output) * math.prod(shape[1:])
-    inside = sum(0 <= at * stride - pads // 2 + tap < side for at in range(out) for tap in range(kernel))
+    inside = sum(0 <= at * stride - pads // 2 + tap * dilation < side for at in range(out) for tap in range(kernel))
     padding = flops * (1 - (inside / (out * kernel)) ** 2)
-    return Op(text, "Conv", [(1, channels, side, side)], [shape, (features,)], output, flops, padding, attributes)
+    return Op(text, "Conv", [(1, channels, side, side)], [shape, (features,)], output, flops, padding, attributes, list(then))
 
 
 def elementwise(kind, shape, others=(), **attributes):
@@ -168,6 +176,20 @@ DEPTHWISE = [
     *(conv(c, s, m * c, 3, step, c) for c, s, m, step in ((32, 56, 2, 1), (64, 28, 2, 1), (64, 28, 2, 2), (128, 14, 4, 1))),
 ]  # fmt: skip
 
+RELU = [("Relu", 0)]
+FIRST = [
+    *(conv(3, side, m, 3, 2, then=RELU) for side, m in ((224, 16), (224, 24), (224, 32), (224, 64), (299, 32), (640, 16), (640, 48))),
+    *(conv(3, side, m, 3, then=RELU) for side, m in ((224, 64), (416, 32))),
+    *(conv(c, 112, 32, 3, then=RELU) for c in (1, 2, 4)),
+    conv(3, 112, 64, 5, then=RELU),
+]  # fmt: skip
+# 3x3 that no other algorithm takes: few channels in steps of 2, groups, taps that lie apart
+DIRECT = [
+    *(conv(c, 112, m, 3, 2, then=RELU) for c, m in ((8, 16), (16, 16), (16, 32))),
+    conv(64, 56, 64, 3, 2, 4, then=RELU),
+    *(conv(c, 28, c, 3, dilation=d, then=RELU) for c, d in ((64, 2), (256, 2), (512, 4))),
+]
+
 OPS = [
     *(matmul(n, n, n) for n in (512, 768, 1024, 1536, 2048)),
     *(matmul(128, *nk) for nk in ((768, 768), (3072, 768), (768, 3072))),  # bert
@@ -181,6 +203,8 @@ OPS = [
     *(conv(c, s, 2 * c, 3, 2) for c, s in ((64, 56), (128, 28), (256, 14))),
     conv(3, 224, 32, 3, 2),
     conv(3, 224, 64, 7, 2),
+    *FIRST,
+    *DIRECT,
     *DEPTHWISE,
     elementwise("Softmax", (12, 128, 128), axis=-1),
     elementwise("Softmax", (1, 1000), axis=-1),
