@@ -274,7 +274,7 @@ static int64_t offset_at(const BodyMap *map, int i, const int64_t *at) {
 }
 
 /* One step from memory to memory needs no blocks. */
-static bool needs_no_buffer(const BodyMap *map, int64_t cols) {
+static bool needs_no_buffer(const BodyMap *map, int64_t rows, int64_t cols) {
     const Body *b = map->body;
     int steps = 0;
     for (int s = 0; s < b->n_steps; s++) steps += b->steps[s].code != BODY_LOAD;
@@ -282,12 +282,13 @@ static bool needs_no_buffer(const BodyMap *map, int64_t cols) {
         return false;
     for (int i = 0; i < map->n_in; i++)
         if (!is_raw(b->inputs[i].dtype) || (map->col[i] != 1 && (map->col[i] != 0 || (map->row[i] & ~1)))) return false;
-    return map->varies[b->results[0]] == ALONG_BOTH;
+    int varies = map->varies[b->results[0]];
+    return varies & ALONG_COLS && (varies & ALONG_ROWS || rows == 1);
 }
 
 /* The elements of a block, all in all. */
-static int64_t block_size(const BodyMap *map, int64_t cols) {
-    if (needs_no_buffer(map, cols)) return INT64_MAX / 2;
+static int64_t block_size(const BodyMap *map, int64_t rows, int64_t cols) {
+    if (needs_no_buffer(map, rows, cols)) return INT64_MAX / 2;
     return min_i64(BLOCK, AREA / max_i64(map->body->n_regs, 1) & ~(int64_t)15);
 }
 
@@ -296,11 +297,12 @@ void body_run_tiles(const BodyMap *map, const int64_t *at, const float *tile, in
     const Body *b = map->body;
     View views[BODY_MOST_VALUES];
     alignas(64) float area[AREA];
-    Block k = {.map = map, .table = ISA_PICK(body_table), .views = views, .area = area};
+    Block k; /* large, and little of it is used */
     const char *first[BODY_MOST_INPUTS];
     int64_t bytes[BODY_MOST_INPUTS];
     if (rows <= 0 || cols <= 0) return;
-    k.size = block_size(map, cols);
+    k.map = map, k.table = ISA_PICK(body_table), k.views = views, k.area = area;
+    k.size = block_size(map, rows, cols);
     for (int i = 0; i < b->n_values; i++)
         if (b->values[i].kind == BODY_CONST) views[i] = (View){&b->values[i].constant, 0, true};
     for (int i = 0; i < map->n_in; i++) {

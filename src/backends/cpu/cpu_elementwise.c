@@ -5,8 +5,10 @@
 #include "backends/cpu/epilogue_int.h"
 
 enum {
-    ITEM = 16384, /* elements that a thread takes at once */
-    EDGE = 32     /* of the squares in which operands are read that lie across */
+    ITEM = 16384,
+    MOST_ITEM = 8 * ITEM, /* elements that a thread takes at once: with few threads many */
+    ITEMS_EACH = 4,       /* for a thread at least, where there are several */
+    EDGE = 32             /* of the squares in which operands are read that lie across */
 };
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
@@ -176,7 +178,7 @@ static bool streams(const Run *run) {
     return bytes > cpu_caches()->l3 && run->cols >= 256;
 }
 
-static void set_items(Run *run) {
+static void set_items(Run *run, int threads) {
     BodyMap *map = &run->map;
     bool neighbours = true;
     for (int i = 0; i < run->n_out && map->rank > 0; i++) neighbours &= run->out_strides[i][map->rank - 1] == 1;
@@ -193,8 +195,10 @@ static void set_items(Run *run) {
     }
     body_map_finish(map);
     map->stream = streams(run);
-    run->item_cols = min_i64(run->cols, crosses ? EDGE : ITEM);
-    run->item_rows = min_i64(run->rows, crosses ? EDGE : max_i64(1, ITEM / run->item_cols));
+    int64_t item = MOST_ITEM;
+    if (threads > 1) item = max_i64(ITEM, min_i64(item, run->rows * run->cols / (ITEMS_EACH * threads)));
+    run->item_cols = min_i64(run->cols, crosses ? EDGE : item);
+    run->item_rows = min_i64(run->rows, crosses ? EDGE : max_i64(1, item / run->item_cols));
     run->down = (run->rows + run->item_rows - 1) / run->item_rows;
     run->across = (run->cols + run->item_cols - 1) / run->item_cols;
 }
@@ -233,7 +237,7 @@ static tn_status launch(KernelCtx *c, const Prepared *prepared) {
     if (tensor_count(&c->out[0]) == 0) return TN_OK;
     Run run; /* large, and of a small node little of it is used */
     TRY(merge_dims(&run, e->body, c));
-    set_items(&run);
+    set_items(&run, pool_threads(c->pool));
     int64_t items = run.down * run.across;
     for (int k = 0; k < run.map.row_axis; k++) items *= run.map.dims[k];
     double each = (double)run.item_rows * (double)run.item_cols * (body_cost(e->body) + 0.05 * run.map.n_in);

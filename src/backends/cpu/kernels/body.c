@@ -13,23 +13,26 @@ INLINE vf clamp01(vf x) { return vf_min(ONE, vf_max(ZERO, x)); } /* NaN stays */
 INLINE vf relu(vf x) { return vf_select(x <= 0, ZERO, x); }
 INLINE vi truth(vf x) { return (vi)x; }
 
+/* The number of columns is read once: a load of it that follows a store to the same place of another page would wait. */
+
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
 
-#define UNARY(name, expr)                                    \
-    static void name(const BodyArgs *a) {                    \
-        for (int64_t r = 0; r < a->rows; r++) {              \
-            const float *from = a->src[0] + r * a->ld[0];    \
-            float *to = a->dst + r * a->dst_ld;              \
-            int64_t i = 0;                                   \
-            for (; i + VF <= a->cols; i += VF) {             \
-                vf x = vf_load(from + i);                    \
-                vf_store(to + i, (vf)(expr));                \
-            }                                                \
-            if (i < a->cols) {                               \
-                vf x = vf_load_n(from + i, a->cols - i);     \
-                vf_store_n(to + i, (vf)(expr), a->cols - i); \
-            }                                                \
-        }                                                    \
+#define UNARY(name, expr)                                 \
+    static void name(const BodyArgs *a) {                 \
+        const int64_t cols = a->cols;                     \
+        for (int64_t r = 0; r < a->rows; r++) {           \
+            const float *from = a->src[0] + r * a->ld[0]; \
+            float *to = a->dst + r * a->dst_ld;           \
+            int64_t i = 0;                                \
+            for (; i + VF <= cols; i += VF) {             \
+                vf x = vf_load(from + i);                 \
+                vf_store(to + i, (vf)(expr));             \
+            }                                             \
+            if (i < cols) {                               \
+                vf x = vf_load_n(from + i, cols - i);     \
+                vf_store_n(to + i, (vf)(expr), cols - i); \
+            }                                             \
+        }                                                 \
     }
 
 UNARY(run_ABS, vf_abs(x))
@@ -76,18 +79,19 @@ UNARY(run_FROM_INT, __builtin_convertvector((vi)x, vf))
 UNARY(run_NUMBER, truth(x) & (vi)ONE)
 
 static void run_COPY(const BodyArgs *a) {
+    const int64_t cols = a->cols;
     for (int64_t r = 0; r < a->rows; r++) {
         const float *from = a->src[0] + r * a->ld[0];
         float *to = a->dst + r * a->dst_ld;
         int64_t i = 0;
         if (a->spread) {
             vf x = vf_set(float_at(from));
-            for (; i + VF <= a->cols; i += VF) vf_store(to + i, x);
-            if (i < a->cols) vf_store_n(to + i, x, a->cols - i);
+            for (; i + VF <= cols; i += VF) vf_store(to + i, x);
+            if (i < cols) vf_store_n(to + i, x, cols - i);
             continue;
         }
-        for (; i + VF <= a->cols; i += VF) vf_store(to + i, vf_load(from + i));
-        if (i < a->cols) vf_store_n(to + i, vf_load_n(from + i, a->cols - i), a->cols - i);
+        for (; i + VF <= cols; i += VF) vf_store(to + i, vf_load(from + i));
+        if (i < cols) vf_store_n(to + i, vf_load_n(from + i, cols - i), cols - i);
     }
 }
 
@@ -161,18 +165,19 @@ INLINE vf at_first(const float *p, bool spread) { return spread ? vf_set(float_a
         float *to = a->dst + r * a->dst_ld;                                         \
         vf x0 = at_first(px, sx), y0 = at_first(py, sy);                            \
         int64_t i = 0;                                                              \
-        for (; i + VF <= a->cols; i += VF) {                                        \
+        for (; i + VF <= cols; i += VF) {                                           \
             vf x = some(px, sx, x0, i), y = some(py, sy, y0, i);                    \
             vf_store(to + i, (vf)(expr));                                           \
         }                                                                           \
-        if (i < a->cols) {                                                          \
-            int64_t n = a->cols - i;                                                \
+        if (i < cols) {                                                             \
+            int64_t n = cols - i;                                                   \
             vf x = rest(px, sx, x0, i, n), y = rest(py, sy, y0, i, n);              \
             vf_store_n(to + i, (vf)(expr), n);                                      \
         }                                                                           \
     }
 #define BINARY(name, expr)                             \
     static void name(const BodyArgs *a) {              \
+        const int64_t cols = a->cols;                  \
         switch (a->spread) {                           \
         case 0: BINARY_LOOP(false, false, expr) break; \
         case 1: BINARY_LOOP(true, false, expr) break;  \
@@ -213,18 +218,19 @@ BINARY(run_XOR, truth(x) ^ truth(y))
         float *to = a->dst + r * a->dst_ld;                                                        \
         vf x0 = at_first(px, sx), y0 = at_first(py, sy), z0 = at_first(pz, sz);                    \
         int64_t i = 0;                                                                             \
-        for (; i + VF <= a->cols; i += VF) {                                                       \
+        for (; i + VF <= cols; i += VF) {                                                          \
             vf x = some(px, sx, x0, i), y = some(py, sy, y0, i), z = some(pz, sz, z0, i);          \
             vf_store(to + i, (vf)(expr));                                                          \
         }                                                                                          \
-        if (i < a->cols) {                                                                         \
-            int64_t n = a->cols - i;                                                               \
+        if (i < cols) {                                                                            \
+            int64_t n = cols - i;                                                                  \
             vf x = rest(px, sx, x0, i, n), y = rest(py, sy, y0, i, n), z = rest(pz, sz, z0, i, n); \
             vf_store_n(to + i, (vf)(expr), n);                                                     \
         }                                                                                          \
     }
 #define TERNARY(name, expr)                                    \
     static void name(const BodyArgs *a) {                      \
+        const int64_t cols = a->cols;                          \
         switch (a->spread) {                                   \
         case 0: TERNARY_LOOP(false, false, false, expr) break; \
         case 1: TERNARY_LOOP(true, false, false, expr) break;  \
