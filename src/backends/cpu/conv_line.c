@@ -8,7 +8,10 @@ enum {
     MOST_K = 256,      /* of a sum */
     LEAST_COLUMNS = 8, /* of the result */
     BLOCK_ROWS = 12,   /* of the result at a time, which is as high as a tile of its ends */
-    COLUMNS = 60       /* of a part of a row at least, where threads share rows */
+    BLOCKS_EACH = 16,  /* for a thread about, where there are several */
+    COLUMNS = 60,      /* of a part of a row at least, where threads share rows */
+    POINT_COLUMNS = 48,
+    POINT_CHANNELS = 32 /* where a pixel is its own window: of the result at least, and at most */
 };
 
 /* The result along one dimension. */
@@ -57,6 +60,7 @@ bool conv_lines_take(const ConvGeom *g) {
     conv_panels(g, g->taps, &p);
     if (g->win.rank > 2 || p.few || p.k == 0 || p.k > MOST_K) return false;
     Along a = along(g, g->win.rank - 1);
+    if (g->taps == 1 && (a.out < POINT_COLUMNS || g->m > POINT_CHANNELS)) return false;
     return a.out >= LEAST_COLUMNS && 2 * (a.inner_end - a.inner) >= a.out;
 }
 
@@ -186,8 +190,8 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 /* An element's sum is the same in any block. */
 static void share(Lines *l, int threads) {
     const int64_t items = l->run->g->batch * l->run->g->group, rows = l->rows.out;
-    int64_t wanted = threads > 1 ? (4 * threads + items - 1) / items : 1;
-    l->high = max_i64((rows + BLOCK_ROWS - 1) / BLOCK_ROWS, min_i64(wanted, (rows + 2) / 3));
+    int64_t wanted = threads > 1 ? (BLOCKS_EACH * threads + items - 1) / items : 1;
+    l->high = max_i64((rows + BLOCK_ROWS - 1) / BLOCK_ROWS, min_i64(wanted, (rows + 1) / 2));
     l->wide = max_i64(1, min_i64(l->columns.out / COLUMNS, (wanted + l->high - 1) / l->high));
 }
 

@@ -34,11 +34,6 @@ typedef struct ConvTile {
     const float *const *px; /* of the first, where run r of pixel i begins: px[r * CONV_MOST_ROWS + i] */
     const ConvRun *runs;
     int64_t n_runs;
-    /* Instead of px and runs, where pixels lie along a line: the window of the first, the distance to the next, and what each
-       window has. */
-    const float *x;
-    int64_t x_ld;
-    const ConvPoint *points, *points_end;
     const float *w; /* row 0 of the panel */
     float *y;
     int64_t y_ld;             /* from pixel to pixel */
@@ -49,6 +44,11 @@ typedef struct ConvTile {
     bool whole; /* ... all runs are whole vectors long. px then has CONV_MOST_ROWS pixels that can be read */
     /* Weights that are wanted soon, of which one line is asked for with each k. The same: there are none. */
     const char *ahead, *ahead_end;
+    /* Instead of px and runs, where pixels lie along a line: the window of the first, the distance to the next, and what each
+       window has. */
+    const float *x;
+    int64_t x_ld;
+    const ConvPoint *points, *points_end;
 } ConvTile;
 
 typedef void (*ConvTileFn)(const ConvTile *tile);

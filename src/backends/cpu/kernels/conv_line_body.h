@@ -63,6 +63,19 @@ static void NAME(const ConvTile *t) {
         UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i][HALVES - 1]);
 #endif
 #include "backends/cpu/kernels/conv_finish_body.h"
+        if (f && f->lo > -INFINITY) { /* a NaN stays one */
+            const vf lo = vf_set(f->lo);
+            UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_max(lo, c[i][j]);
+        }
+        if (f && f->hi < INFINITY) {
+            const vf hi = vf_set(f->hi);
+            UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, c[i][j]);
+        }
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            float *y = to + i * y_ld;
+            UNROLL for (int j = 0; j < ALL - 1; j++) vf_store(y + j * VF, c[i][j]);
+            store_last(y + (ALL - 1) * VF, c[i][ALL - 1], last);
+        }
     }
 }
 #undef NAME

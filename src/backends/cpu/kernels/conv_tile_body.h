@@ -52,6 +52,13 @@ static void NAME(const ConvTile *t) {
         UNROLL for (int i = 0; i < ROWS; i++) c[i][NV] = vf_of(h[i]);
 #endif
 #include "backends/cpu/kernels/conv_finish_body.h"
+        const vf lo = vf_set(f ? f->lo : -INFINITY), hi = vf_set(f ? f->hi : INFINITY);
+        UNROLL for (int i = 0; i < ROWS; i++) { /* a row is stored while others are still clipped. A NaN stays one */
+            float *y = to + i * y_ld;
+            UNROLL for (int j = 0; j < ALL; j++) c[i][j] = vf_min(hi, vf_max(lo, c[i][j]));
+            UNROLL for (int j = 0; j < ALL - 1; j++) vf_store(y + j * VF, c[i][j]);
+            store_last(y + (ALL - 1) * VF, c[i][ALL - 1], last);
+        }
     }
 }
 #undef NAME
