@@ -237,7 +237,7 @@ def bound_call(session, arrays, result):
     for name, array in arrays.items():
         binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
     binding.bind_output("y", "cpu", 0, result.dtype, result.shape, result.ctypes.data)
-    return lambda: session.run_with_iobinding(binding)
+    return lambda _bound=(arrays, result): session.run_with_iobinding(binding)  # which knows where they lie, and keeps neither
 
 
 def ort_session(model, threads):
