@@ -90,6 +90,21 @@ static bool may_be_shared(const Node *node) {
     return true;
 }
 
+/* Of lists and numbers, which rules write in great numbers, also by what they are. */
+static uint64_t hash_payload(const Tensor *t) {
+    enum { FEW = 16 };
+    uint64_t h = (uint64_t)t->dtype << 8 | (uint64_t)(unsigned)t->rank;
+    for (int i = 0; i < t->rank; i++) h = (h ^ (uint64_t)t->dims[i]) * 0x9E3779B97F4A7C15u;
+    if (t->kind != TYPE_TENSOR || !t->data || !tensor_is_dense(t) || tensor_count(t) > FEW) return h;
+    if (buffer_keep(t->buffer) != TN_OK) {
+        diag_clear();
+        return h;
+    }
+    const unsigned char *bytes = tensor_bytes(t);
+    for (size_t i = 0; i < (size_t)tensor_count(t) * dtype_size(t->dtype); i++) h = (h ^ bytes[i]) * 0x100000001B3u;
+    return h;
+}
+
 static uint64_t hash_of(const Saturation *s, const Node *node) {
     uint64_t h = (uint64_t)(uintptr_t)node->op ^ (uint64_t)node->n_results << 56;
     for (uint32_t i = 0; i < node->n_operands; i++) {
@@ -97,7 +112,10 @@ static uint64_t hash_of(const Saturation *s, const Node *node) {
         h = (h ^ (v ? value_class(&s->classes, v) + 1 : 0)) * 0x9E3779B97F4A7C15u;
         h ^= h >> 31;
     }
-    for (uint32_t i = 0; i < node->n_attrs; i++) h = (h ^ (uintptr_t)node->attrs[i].name.s) * 0x9E3779B97F4A7C15u;
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        h = (h ^ (uintptr_t)node->attrs[i].name.s) * 0x9E3779B97F4A7C15u;
+        if (node->attrs[i].kind == ATTR_TENSOR) h = (h ^ hash_payload(node->attrs[i].tensor)) * 0x9E3779B97F4A7C15u;
+    }
     return h;
 }
 
@@ -176,10 +194,30 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static tn_status enter_constant(Saturation *s, Node *node) {
+    if (node->n_operands > 0 || !may_be_shared(node) || !value_payload(node_result(node, 0))) return TN_OK;
+    uint64_t h = hash_of(s, node);
+    uint32_t *head = &s->heads[h % CONSTANT_HEADS];
+    TRY(vec_push(s->allocator, &s->constants, (KnownConstant){h, node, *head}));
+    *head = (uint32_t)s->constants.len;
+    return TN_OK;
+}
+
+static Node *find_constant(const Saturation *s, const Node *node) {
+    if (!value_payload(node_result(node, 0))) return NULL;
+    uint64_t h = hash_of(s, node);
+    for (uint32_t i = s->heads[h % CONSTANT_HEADS]; i > 0; i = s->constants.data[i - 1].next) {
+        const KnownConstant *k = &s->constants.data[i - 1];
+        if (k->hash == h && nodes_equal(s, k->node, node)) return k->node;
+    }
+    return NULL;
+}
+
 /* An equal node that is there already stands in for a new one. */
 static Node *find_equal(const Saturation *s, const Node *node) {
     const Value *v = NULL;
     if (!may_be_shared(node)) return NULL;
+    if (node->n_operands == 0) return find_constant(s, node);
     for (uint32_t i = 0; i < node->n_operands && !v; i++) v = node->operands[i].value;
     if (!v || v->id >= s->classes.n) return NULL;
     uint32_t first = v->id, id = first;
@@ -201,6 +239,7 @@ static tn_status take_in(Saturation *s) {
         if (!equal) {
             TRY(classes_grow(s));
             enter_node(s, node);
+            TRY(enter_constant(s, node));
             TRY(vec_push(s->allocator, &s->nodes, node));
             continue;
         }
@@ -289,6 +328,7 @@ static size_t count_classes(Saturation *s) {
 static tn_status saturate(Saturation *s) {
     for (Node *n = s->graph->first; n; n = n->next) {
         TRY(vec_push(s->allocator, &s->nodes, n));
+        TRY(enter_constant(s, n));
         enter_node(s, n);
     }
     for (size_t i = 0; i < s->graph->inputs.len; i++) enter_value(&s->classes, s->graph->inputs.data[i]);
@@ -335,6 +375,7 @@ tn_status saturate_graph(Matcher *matcher, Graph *graph, const RewriteHooks *hoo
     arena_free(&s->arena);
     vec_free(a, &s->nodes);
     vec_free(a, &s->unions);
+    vec_free(a, &s->constants);
     mem_free(a, s->classes.parent, s->cap * sizeof *s->classes.parent);
     mem_free(a, s->classes.next, s->cap * sizeof *s->classes.next);
     mem_free(a, s->classes.values, s->cap * sizeof *s->classes.values);

@@ -5,6 +5,14 @@
 
 #include "rewrite/index_int.h"
 
+/* Constants that are there, so that each is made once. */
+enum { CONSTANT_HEADS = 1024 };
+typedef struct KnownConstant {
+    uint64_t hash;
+    Node *node;
+    uint32_t next; /* one more than its place in the list; 0: none */
+} KnownConstant;
+
 typedef struct Saturation {
     Matcher *matcher;
     Graph *graph;
@@ -20,6 +28,8 @@ typedef struct Saturation {
     uint32_t *scratch; /* by value id, for whoever needs one */
     VEC(Node *) nodes; /* alive; those of the graph first, in its order */
     size_t n_own;
+    VEC(KnownConstant) constants;
+    uint32_t heads[CONSTANT_HEADS];
     VEC(Value *) unions; /* pairs found equal in this iteration */
     uint64_t deadline;
     size_t most_used; /* of the model's arena; 0: no limit */
