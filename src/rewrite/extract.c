@@ -11,6 +11,11 @@ typedef struct Capture { /* a value that a graph nested in `owner` reads */
     Value *value;
 } Capture;
 
+typedef struct Flip { /* of a choice that is tried */
+    uint32_t class;
+    Value *before;
+} Flip;
+
 typedef struct Extraction {
     Saturation *s;
     double *own;     /* by node, in the order of s->nodes: of the node alone */
@@ -29,6 +34,7 @@ typedef struct Extraction {
     VEC(Node *) order;
     VEC(Node *) stack;
     VEC(Capture) captures;
+    VEC(Flip) flips;
 } Extraction;
 
 /* So that a class is never its own cheapest operand. */
@@ -318,24 +324,78 @@ static bool is_another(const Extraction *x, const Node *node) {
 }
 
 /* All results at once: a node that makes several things pays where it makes all of them. */
-static tn_status try_node(Extraction *x, const Node *node, double *best, bool *better) {
-    Value *before[OP_MAX_OUTPUTS];
-    double cost;
-    if (node->n_results > OP_MAX_OUTPUTS || !is_another(x, node)) return TN_OK;
+static tn_status flip(Extraction *x, const Node *node) {
     for (uint32_t k = 0; k < node->n_results; k++) {
         uint32_t c = class_at(x, node->results[k]);
-        before[k] = x->chosen[c];
+        TRY(vec_push(x->s->allocator, &x->flips, (Flip){c, x->chosen[c]}));
         x->chosen[c] = node->results[k];
     }
+    return TN_OK;
+}
+
+static void flip_back(Extraction *x) {
+    while (x->flips.len > 0) {
+        const Flip *f = &x->flips.data[--x->flips.len];
+        x->chosen[f->class] = f->before;
+    }
+}
+
+/* What was flipped stays so where that makes the whole cheaper. */
+static tn_status judge_flips(Extraction *x, double *best, bool *better) {
+    double cost;
     TRY(try_choice(x, &cost));
     if (cost < *best * (1 - 1e-9)) {
         *best = cost;
         *better = true;
+        x->flips.len = 0;
         note_used(x);
-        return TN_OK;
     }
-    for (uint32_t k = node->n_results; k-- > 0;) x->chosen[class_at(x, node->results[k])] = before[k];
+    flip_back(x);
     return TN_OK;
+}
+
+static tn_status try_node(Extraction *x, const Node *node, double *best, bool *better) {
+    if (!is_another(x, node)) return TN_OK;
+    TRY(flip(x, node));
+    return judge_flips(x, best, better);
+}
+
+/* Readers beyond these have to pay without the others. */
+enum { MOST_READERS = 512 };
+
+static bool is_flipped(const Extraction *x, const Node *node) {
+    for (size_t i = 0; i < x->flips.len; i++)
+        for (uint32_t k = 0; k < node->n_results; k++)
+            if (x->flips.data[i].class == class_at(x, node->results[k])) return true;
+    return false;
+}
+
+/* What only pays where several read it, such as one product in the place of many: all that may read it, together. */
+static tn_status try_readers(Extraction *x, const Node *node, double *best, bool *better) {
+    uint32_t first = class_at(x, node->results[0]), id = first;
+    size_t n = 0;
+    do {
+        const Value *v = x->s->classes.values[id];
+        for (const Use *u = v ? v->uses : NULL; u && n < MOST_READERS; u = u->next) {
+            const Node *reader = u->user;
+            if (reader->graph != x->s->graph || reader == x->s->graph->ret || !is_another(x, reader)) continue;
+            if (is_flipped(x, reader)) continue;
+            TRY(flip(x, reader));
+            n++;
+        }
+        id = x->s->classes.next[id];
+    } while (id != first);
+    if (n >= 2) return judge_flips(x, best, better);
+    flip_back(x);
+    return TN_OK;
+}
+
+/* New, the best of its class, and of no use to anything that was chosen. */
+static bool is_idle(const Extraction *x, size_t i) {
+    const Node *node = x->s->nodes.data[i];
+    if (i < x->s->n_own || node->n_results != 1) return false;
+    uint32_t c = class_at(x, node->results[0]);
+    return x->chosen[c] == node->results[0] && !x->used[c] && !x->constant[c];
 }
 
 static tn_status improve(Extraction *x, double *best) {
@@ -346,6 +406,8 @@ static tn_status improve(Extraction *x, double *best) {
         better = false;
         for (size_t i = 0; i < x->s->nodes.len && x->visits < MOST_VISITS; i++)
             TRY(try_node(x, x->s->nodes.data[i], best, &better));
+        for (size_t i = 0; i < x->s->nodes.len && x->visits < MOST_VISITS; i++)
+            if (is_idle(x, i)) TRY(try_readers(x, x->s->nodes.data[i], best, &better));
     }
     return TN_OK;
 }
@@ -436,6 +498,7 @@ tn_status saturation_extract(Saturation *s) {
     vec_free(s->allocator, &x.order);
     vec_free(s->allocator, &x.stack);
     vec_free(s->allocator, &x.captures);
+    vec_free(s->allocator, &x.flips);
     arena_free(&arena);
     return status;
 }

@@ -87,6 +87,12 @@ static bool is_view(const Node *node) {
            IS_NAMED(node, "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand");
 }
 
+/* A view, as a Slice is. */
+static bool takes_one(const Node *node) {
+    const Value *i = node->n_operands == 2 ? node->operands[1].value : NULL;
+    return IS_NAMED(node, "Gather") && i && value_payload(i) && i->type->shape.rank == 0;
+}
+
 /* Parts are read with gaps, which parts of parts are anyway. */
 static double split_cost(const Node *node, const Shape *out) {
     const Value *v = node_operand(node, 0);
@@ -127,7 +133,7 @@ static bool sweeps(const Node *node) {
 double node_cost_measured(void *user, const Node *node, const Shape *in, const Shape *out) {
     (void)user;
     if (is_view(node)) return VIEW;
-    if (IS_NAMED(node, "Slice")) return PART;
+    if (IS_NAMED(node, "Slice") || takes_one(node)) return PART;
     if (IS_NAMED(node, "Split")) return split_cost(node, out);
     if (IS_NAMED(node, "Concat")) return concat_cost(node, out);
     if (node->op->kind == OP_DEFORMABLE) return LAUNCH + 2 * bytes_written(node, out) / MOVED;
