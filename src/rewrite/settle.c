@@ -238,14 +238,22 @@ static bool keeps_rows(const Settling *s, const Node *sum, const Tensor *x) {
     return true;
 }
 
+/* Whether its result is what a matched value becomes, which all its readers then read. */
+static bool stands_for_matched(const Settling *s, const Node *node) {
+    const Rule *r = s->match->rule;
+    for (size_t k = 0; k < r->n_values; k++)
+        if (r->replaced[k] >= 0 && s->built->values[r->replaced[k]] == node->results[0]) return true;
+    return false;
+}
+
 /* The sum that alone reads a product of many elements, which then need not all be there at once; NULL: there is none. */
 static const Node *sum_of(const Settling *s, const Node *node) {
     const Use *use = node->results[0]->uses;
     const Node *sum = use && !use->next ? use->user : NULL;
     const Shape *shape = &node->results[0]->type->shape;
     Tensor x;
-    if (!sum || index_of(s, sum) < 0 || !node_is_onnx(sum, "ReduceSum") || use != &sum->operands[0] ||
-        !may_settle(sum) || !has_many_rows(s, node))
+    if (!sum || index_of(s, sum) < 0 || stands_for_matched(s, node) || !node_is_onnx(sum, "ReduceSum") ||
+        use != &sum->operands[0] || !may_settle(sum) || !has_many_rows(s, node))
         return NULL;
     tensor_set_dense(&x, TN_F64, shape->rank, shape->dims);
     return keeps_rows(s, sum, &x) ? sum : NULL;
@@ -312,9 +320,7 @@ static tn_status put_off(Settling *s, const Node *node, Tensor *y, bool *ok) {
 }
 
 static bool is_read_beyond(const Settling *s, const Node *node) {
-    const Rule *r = s->match->rule;
-    for (size_t k = 0; k < r->n_values; k++)
-        if (r->replaced[k] >= 0 && s->built->values[r->replaced[k]] == node->results[0]) return true;
+    if (stands_for_matched(s, node)) return true;
     for (const Use *u = node->results[0]->uses; u; u = u->next) {
         int reader = index_of(s, u->user);
         if (reader < 0 || !s->have[reader]) return true;
