@@ -26,6 +26,11 @@ if(TENON_WERROR)
     add_compile_options(-Werror)
 endif()
 
+# C throws nothing, and debuggers read .debug_frame: a fourteenth of the library's bytes.
+if(NOT TENON_SANITIZE)
+    add_compile_options(-fno-asynchronous-unwind-tables)
+endif()
+
 if(TENON_SANITIZE)
     add_compile_options(-fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${TENON_SANITIZE})
