@@ -82,8 +82,9 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align);
 /* The same, but *zero tells whether the memory is zero. */
 void *mem_raw(const Allocator *a, size_t size, size_t align, bool *zero);
 void mem_free(const Allocator *a, void *ptr, size_t size);
-/* Of memory that is about to be written: brings in its pages at once, which is faster than one by one. */
-void mem_touch(void *ptr, size_t size);
+/* Of memory that is about to be written: brings in its pages at once, which is faster than one by one. `pool` may be NULL. */
+typedef struct Pool Pool;
+void mem_touch(Pool *pool, void *ptr, size_t size);
 /* Between these, big blocks that are given back serve the next ones (recycle.c). Calls may nest. */
 void recycle_begin(void);
 void recycle_end(void);
@@ -147,7 +148,6 @@ void shelf_close(Shelf *shelf);
 /* Lazy buffers (lazy.c): bytes that are made when somebody holds them, given up when nobody does any more, and made again
    when they are next held. Their place stays the same, but to read there unheld ends the process rather than give a wrong
    answer. */
-typedef struct Pool Pool;
 typedef struct BytesMaker {
     void (*make)(void *user, void *data, Pool *pool); /* writes all bytes, each time alike */
     void (*drop)(void *user);                         /* once the buffer is gone */

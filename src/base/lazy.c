@@ -50,13 +50,13 @@ static void drop_pages(void) {
 }
 
 /* With the lock held. */
-static bool lend_here(char *data, size_t size) {
+static bool lend_here(char *data, size_t size, Pool *pool) {
     if (lent || size > MOST_LENT) return false;
     if (!pages)
         pages = mmap(NULL, MOST_LENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) pages = NULL;
     if (!pages) return false;
-    if (size > n_touched) mem_touch(pages + n_touched, size - n_touched);
+    if (size > n_touched) mem_touch(pool, pages + n_touched, size - n_touched);
     if (size > n_touched) n_touched = size;
     lent = move(pages, size, data);
     if (!lent) drop_pages();
@@ -64,9 +64,9 @@ static bool lend_here(char *data, size_t size) {
 }
 
 /* Puts pages behind a range, if there are any to be had. */
-static bool lend(char *data, size_t size) {
+static bool lend(char *data, size_t size, Pool *pool) {
     pthread_mutex_lock(&pages_lock);
-    bool done = lend_here(data, size);
+    bool done = lend_here(data, size, pool);
     pthread_mutex_unlock(&pages_lock);
     return done;
 }
@@ -162,8 +162,8 @@ static tn_status hold(Lazy *lazy, bool brief, Pool *pool) {
     if (lazy->holders == 0) {
         if (mprotect(lazy->data, lazy->size, PROT_READ | PROT_WRITE) != 0)
             return fail(TN_OUT_OF_MEMORY, "cannot use %zu bytes: %s", lazy->size, strerror(errno));
-        lazy->lent = brief && lend(lazy->data, lazy->size);
-        if (!lazy->lent) mem_touch(lazy->data, lazy->size);
+        lazy->lent = brief && lend(lazy->data, lazy->size, pool);
+        if (!lazy->lent) mem_touch(pool, lazy->data, lazy->size);
         lazy->maker.make(lazy->maker.user, lazy->data, pool);
     }
     lazy->holders++;

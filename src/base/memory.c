@@ -74,14 +74,30 @@ void *mem_alloc(const Allocator *a, size_t size, size_t align) {
     return zero || !ptr ? ptr : memset(ptr, 0, size ? size : 1);
 }
 
-void mem_touch(void *ptr, size_t size) {
 #ifdef MADV_POPULATE_WRITE
-    enum { LEAST = 128 << 10 /* fewer pages cost nothing to speak of */ };
+typedef struct Pages {
+    char *first;
+    size_t size;
+} Pages;
+
+enum { PIECE = 128 << 10 };
+
+static void touch_pieces(void *arg, int64_t begin, int64_t end) {
+    const Pages *pages = arg;
+    size_t from = (size_t)begin * PIECE, to = (size_t)end * PIECE;
+    (void)madvise(pages->first + from, (to < pages->size ? to : pages->size) - from, MADV_POPULATE_WRITE);
+}
+#endif
+
+void mem_touch(Pool *pool, void *ptr, size_t size) {
+#ifdef MADV_POPULATE_WRITE
+    enum { LEAST = 128 << 10 /* fewer pages cost nothing to speak of */, PIECE_NS = 30000 };
     void *first;
-    size_t n = whole_pages(ptr, size, &first);
-    if (size >= LEAST) (void)madvise(first, n, MADV_POPULATE_WRITE);
+    Pages pages = {.size = whole_pages(ptr, size, &first)};
+    pages.first = first;
+    if (size >= LEAST) parallel_for(pool, (int64_t)((pages.size + PIECE - 1) / PIECE), PIECE_NS, touch_pieces, &pages);
 #else
-    (void)ptr, (void)size;
+    (void)pool, (void)ptr, (void)size;
 #endif
 }
 

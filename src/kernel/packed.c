@@ -76,28 +76,10 @@ static Entry *add(Context *context, const PackKey *key, size_t size, void *data,
     return e;
 }
 
-/* Pages of a block, in pieces that threads share. */
-typedef struct Pages {
-    char *first;
-    size_t size;
-} Pages;
-
-enum { PIECE = 128 << 10 };
-
-static void touch_pieces(void *arg, int64_t begin, int64_t end) {
-    const Pages *pages = arg;
-    size_t from = (size_t)begin * PIECE, to = (size_t)end * PIECE;
-    mem_touch(pages->first + from, (to < pages->size ? to : pages->size) - from);
-}
-
 /* The store leaves to its users to bring in what is large. */
 static void bring_in(const Packed *packed, Pool *pool) {
-    enum { LEAST = 512 << 10, PIECE_NS = 30000 };
-    void *first;
-    if (packed->size < LEAST) return;
-    Pages pages = {.size = whole_pages(packed->data, packed->size, &first)};
-    pages.first = first;
-    parallel_for(pool, (int64_t)((pages.size + PIECE - 1) / PIECE), PIECE_NS, touch_pieces, &pages);
+    enum { LEAST = 512 << 10 };
+    if (packed->size >= LEAST) mem_touch(pool, packed->data, packed->size);
 }
 
 /* With the lock held, which is given up while `make` runs. */

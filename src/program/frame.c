@@ -229,7 +229,7 @@ static tn_status take_memory(Context *ctx, const Memory *before, size_t size, Me
     bool zero;
     out->base = mem_raw(&ctx->allocator, out->size, PLAN_ALIGN, &zero);
     if (!out->base) return TN_OUT_OF_MEMORY;
-    mem_touch(out->base, size < MOST_TOUCHED ? size : MOST_TOUCHED);
+    mem_touch(ctx->pool, out->base, size < MOST_TOUCHED ? size : MOST_TOUCHED);
     if (!zero) memset(out->base, 0, out->size);
     return TN_OK;
 }
