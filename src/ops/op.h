@@ -207,6 +207,10 @@ void infer_facts_free(InferFacts *facts);
 /* Types of the results of one node that a pass made, from its operands' types and constants; what infer_model finds of
    contents further up is not seen. Not for nodes with nested graphs. */
 tn_status infer_node(Node *node);
+
+/* Fills *out with a constant of a type with fewer bits as f32, less a number. Where it has many elements these are made whenever
+   their bytes are needed, as while kernels pack them, so that they never stand beside both the model's and the packed ones. */
+tn_status widened_constant(Context *ctx, const Value *v, float less, Tensor *out);
 /* Whether it is a tn.Fused, and its body's nodes in its place. What the body takes as inputs are then the operands, and the
    names of the results are its own values' again. */
 bool node_is_fused(const Node *node);

@@ -7,7 +7,6 @@
 #include "ops/lower_int.h"
 #include "ops/quant_int.h"
 
-enum { FEWEST = 1 << 12 /* elements: what is smaller is made at once, since plans read it */ };
 static const double most = 0x1p24;
 
 /* ---- what the constants are ---------------------------------------------------------------------------------- */
@@ -82,63 +81,12 @@ bool lower_is_exact(LowerCtx *c, Value *a, const Value *a_zero, const Value *b, 
 
 /* ---- as f32 -------------------------------------------------------------------------------------------------- */
 
-typedef struct Weights {
-    const Allocator *allocator;
-    Tensor x;
-    float zero;
-} Weights;
-typedef struct Making {
-    const Weights *w;
-    float *y;
-} Making;
-
-static void make_part(void *arg, int64_t begin, int64_t end) {
-    const Making *m = arg;
-    load_f32(m->y + begin, m->w->x.dtype, tensor_bytes(&m->w->x), begin, 1, end - begin);
-    for (int64_t i = begin; m->w->zero != 0 && i < end; i++) m->y[i] -= m->w->zero;
-}
-
-static void make(void *user, void *data, Pool *pool) {
-    const Weights *w = user;
-    int64_t count = tensor_count(&w->x);
-    parallel_for(pool, count, 1, make_part, &(Making){w, data});
-    file_forget(tensor_bytes(&w->x), (size_t)count);
-}
-
-static void drop(void *user) {
-    Weights *w = user;
-    tensor_release(&w->x);
-    mem_free(w->allocator, w, sizeof *w);
-}
-
-static tn_status make_later(Context *ctx, const Weights *weights, Tensor *y) {
-    Weights *w = mem_alloc(&ctx->allocator, sizeof *w, alignof(Weights));
-    if (!w) return TN_OUT_OF_MEMORY;
-    *w = *weights;
-    tn_status status = tensor_new_lazy(ctx, TN_F32, w->x.rank, w->x.dims, &(BytesMaker){make, drop, w}, y);
-    if (status == TN_OK) buffer_ref(w->x.buffer);
-    else mem_free(&ctx->allocator, w, sizeof *w);
-    return status;
-}
-
-static tn_status make_tensor(LowerCtx *c, const Value *x, float zero, Tensor **out) {
-    Model *model = c->node->graph->model;
-    Weights w = {.allocator = &model->ctx->allocator, .x = *value_payload(x), .zero = zero};
-    int64_t count = tensor_count(&w.x);
-    Tensor y;
-    if (count >= FEWEST) TRY(make_later(model->ctx, &w, &y));
-    else TRY(tensor_new(model->ctx, TN_F32, w.x.rank, w.x.dims, &y));
-    if (count < FEWEST && count) make_part(&(Making){&w, y.data}, 0, count);
-    tn_status status = model_tensor(model, out);
-    if (status == TN_OK) **out = y;
-    else tensor_release(&y);
-    return status;
-}
-
 Value *lower_factor(LowerCtx *c, const Value *b, const Value *b_zero) {
+    Model *model = c->node->graph->model;
     Tensor *payload;
     double zero;
     if (c->status != TN_OK || !one_zero(b_zero, &zero)) return NULL;
-    c->status = make_tensor(c, b, (float)zero, &payload);
+    c->status = model_tensor(model, &payload);
+    if (c->status == TN_OK) c->status = widened_constant(model->ctx, b, (float)zero, payload);
     return c->status == TN_OK ? lower_constant(c, payload) : NULL;
 }

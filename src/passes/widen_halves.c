@@ -62,13 +62,9 @@ static tn_status new_cast(Graph *graph, Value *from, tn_dtype to, Node **out) {
 
 /* The same numbers as float32. */
 static tn_status widen_constant(Widening *w, const Value *v, Node **out) {
-    const Tensor *from = value_constant(v);
     Tensor *to;
     TRY(model_tensor(w->run->model, &to));
-    TRY(tensor_new(w->run->ctx, TN_F32, from->rank, from->dims, to));
-    float *dst = to->data;
-    for (TensorRows r = tensor_rows(from); from->data && tensor_next_row(&r); dst += r.n)
-        load_f32(dst, from->dtype, from->data, r.offset, r.stride, r.n);
+    TRY(widened_constant(w->run->ctx, v, 0, to));
     w->n_constants++;
     return const_new(v->graph, to, (Str){0}, out);
 }
