@@ -19,6 +19,8 @@ static bool is_half(const Value *v) {
     return v && v->type->kind == TYPE_TENSOR && (v->type->dtype == TN_F16 || v->type->dtype == TN_BF16);
 }
 
+static bool is_known(const Value *v) { return v->type->kind == TYPE_TENSOR && v->type->dtype != TN_UNDEFINED; }
+
 /* ---- which nodes --------------------------------------------------------------------------------------------- */
 
 static bool has_kernel(const OpSchema *op) {
@@ -40,10 +42,14 @@ static bool takes_f32(const Node *node) {
         node_graph(node, 0) || stays(node))
         return false;
     for (uint32_t i = 0; i < node->n_operands; i++) {
-        if (!is_half(node->operands[i].value)) continue;
+        const Value *v = node->operands[i].value;
+        if (v && !is_known(v)) return false;
+        if (!is_half(v)) continue;
         any = true;
         if (!(op_input_spec(node->op, i)->types & TS(TN_F32))) return false;
     }
+    for (uint32_t i = 0; i < node->n_results; i++)
+        if (!is_known(node->results[i])) return false;
     return any && has_kernel(node->op);
 }
 
