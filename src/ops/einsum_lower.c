@@ -184,8 +184,8 @@ static Value *arranged(LowerCtx *c, const Labelled *a, const Arrangement *l, int
         place += here || place || g >= l->n - kept;
     }
     Value *x = transposed(c, a->value, perm, n);
-    const DimList *last = &l->groups[l->n - 1];
-    if (last->n > 1 && product_of(a, last) <= 0) x = joined_at_end(c, x, dims, rank, last->n);
+    const DimList *last = l->n > 0 ? &l->groups[l->n - 1] : NULL;
+    if (last && last->n > 1 && product_of(a, last) <= 0) x = joined_at_end(c, x, dims, rank, last->n);
     else if (rank < n) x = reshaped(c, x, dims, rank);
     return with_ones(c, x, ones, n_ones);
 }
