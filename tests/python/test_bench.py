@@ -74,7 +74,7 @@ class Ops(unittest.TestCase):
 
     def test_limit(self):
         peak = {"flops": 2e6, "read": 2**20, "copy": 2**19}  # so writing a byte takes three times what reading one takes
-        row = {"flops": 8, "read": 1, "written": 1, "peak": peak, "op_us": 8.0, "least_us": 6.0, "ort_us": 3.0}
+        row = {"flops": 9, "padding": 1, "read": 1, "written": 1, "peak": peak, "op_us": 8.0, "least_us": 6.0, "ort_us": 3.0}
         row = ops.add_limit(row)
         self.assertEqual((row["limit_us"], row["bound"], row["of_limit"], row["ratio"]), (4.0, "fma", 0.5, 2.0))
         row = ops.add_limit({**row, "flops": 0, "ort_us": None})
