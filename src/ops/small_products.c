@@ -55,10 +55,9 @@ static bool largest_column(LowerCtx *c, const Factor *f, double *largest) {
     for (int64_t k = 0; c->status == TN_OK && k < f->blocks * f->rows; k++) {
         load_f32(row, f->dtype, f->data, k * f->columns, 1, f->columns);
         bool first = k % f->rows == 0;
-        for (int64_t i = 0; i < f->columns; i++) {
-            sums[i] = (first ? 0 : sums[i]) + fabs(row[i] - f->zero);
-            *largest = fmax(*largest, sums[i]);
-        }
+        for (int64_t i = 0; i < f->columns; i++) sums[i] = (first ? 0 : sums[i]) + fabs(row[i] - f->zero);
+        for (int64_t i = 0; (k + 1) % f->rows == 0 && i < f->columns; i++)
+            if (sums[i] > *largest) *largest = sums[i];
     }
     return c->status == TN_OK;
 }
