@@ -74,6 +74,7 @@ typedef struct Item {
     bool open;                   /* others may join */
     bool weighs;                 /* the cluster has a heavy node */
     bool varies;                 /* the node's results depend on more than constants and sizes */
+    bool follows;                /* the node reads what varies, or its sizes, maybe by way of others */
     const Value *like;           /* has the sizes of the node's first result, whatever they are; maybe that itself */
 } Item;
 
@@ -167,6 +168,14 @@ static bool varies(const Fusing *f, const Node *node) {
     return false;
 }
 
+static bool follows(const Fusing *f, const Node *node) {
+    for (uint32_t i = 0; i < node->n_operands; i++) {
+        uint32_t maker = maker_of(f, node->operands[i].value);
+        if (maker != UINT32_MAX && f->items[maker].follows) return true;
+    }
+    return false;
+}
+
 /* ---- sizes --------------------------------------------------------------------------------------------------- */
 
 static const Value *like_of(const Fusing *f, const Value *v) {
@@ -225,6 +234,7 @@ static void classify(Fusing *f, uint32_t i) {
     Item *item = &f->items[i];
     item->like = node_result(node, 0);
     item->varies = varies(f, node);
+    item->follows = item->varies || follows(f, node);
     if (!item->varies || !may_join(node) || !(f->any || kernel_fuses(node))) return;
     item->light = is_light(f, node) && !(f->heavy && !f->any && is_narrow(node->results[0]->type));
     if (item->light) item->like = find_like(f, node);
@@ -280,7 +290,7 @@ static uint32_t rank_with(const Fusing *f, uint32_t i, const Choice *c) {
     uint32_t rank = f->items[i].rank;
     for (uint32_t k = 0; k < node->n_operands; k++) {
         uint32_t maker = maker_of(f, node->operands[k].value);
-        if (maker == UINT32_MAX || !f->items[maker].varies) continue; /* such a one depends on no cluster */
+        if (maker == UINT32_MAX || !f->items[maker].follows) continue; /* such a one depends on no cluster */
         uint32_t cluster = cluster_of(f, maker), least = f->items[cluster].rank + !is_chosen(c, cluster);
         if (rank < least) rank = least;
     }
