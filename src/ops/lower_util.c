@@ -377,11 +377,11 @@ static tn_status repeat(const Node *node, Value *const *operands, size_t n_resul
     return infer_node(*out);
 }
 
-static tn_status widen(LowerCtx *c) {
+static tn_status widen(LowerCtx *c, Value *const *given) {
     Value *operands[OP_MAX_INPUTS];
     Node *node = c->node, *wide;
     for (uint32_t i = 0; i < node->n_operands; i++) {
-        operands[i] = lower_in(c, i);
+        operands[i] = given ? given[i] : lower_in(c, i);
         if (is_narrow(operands[i])) operands[i] = lower_cast(c, operands[i], TN_F32);
     }
     TRY(c->status);
@@ -391,31 +391,38 @@ static tn_status widen(LowerCtx *c) {
     return TN_OK;
 }
 
+static bool has_type(const Value *v) { return v->type->kind == TYPE_TENSOR && v->type->dtype != TN_UNDEFINED; }
+
 /* Operands that are in a group of their own may stay as they are: all or none of a node's floats are widened. */
-static bool takes_f32(const Node *node) {
+bool lower_may_widen(const Node *node) {
     bool any = false;
     if (node->op->flags & OP_CONTROL || node->n_operands > OP_MAX_INPUTS) return false;
     for (uint32_t i = 0; i < node->n_operands; i++) {
-        if (!is_narrow(node_operand(node, i))) continue;
+        const Value *v = node_operand(node, i);
+        if (v && !has_type(v)) return false;
+        if (!is_narrow(v)) continue;
         any = true;
         if (!(op_input_spec(node->op, i)->types & TS(TN_F32))) return false;
     }
+    for (uint32_t i = 0; i < node->n_results; i++)
+        if (!has_type(node->results[i])) return false;
     return any;
 }
 
 bool lower_by_widening(LowerCtx *c) {
-    if (!takes_f32(c->node)) return false;
-    tn_status status = widen(c);
+    if (!lower_may_widen(c->node)) return false;
+    tn_status status = widen(c, NULL);
     if (c->status == TN_OK) c->status = status;
     return true;
 }
 
-tn_status lower_widened(Node *node, bool *widened) {
+tn_status lower_widened(Node *node, Value *const *operands, bool *widened) {
     LowerCtx c = {.node = node};
     const Node *before = node->prev;
     *widened = false;
+    if (!lower_may_widen(node)) return TN_OK;
     arena_init(&c.scratch, &node->graph->model->ctx->allocator);
-    return lower_by_widening(&c) ? finish(&c, before, TN_OK, widened) : TN_OK;
+    return finish(&c, before, widen(&c, operands), widened);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------- */

@@ -102,9 +102,11 @@ struct LowerCtx {
 tn_status op_lower(Node *node, bool loops, bool *lowered);
 /* Of a product of small integers by constants: as a product of f32, where every sum is exact whatever its order. */
 tn_status op_lower_in_f32(Node *node, bool *lowered);
-/* The same node on f32 where its operands are 16-bit floats, between casts: what it is made of then rounds once, as it
-   does. False: it has none. */
-tn_status lower_widened(Node *node, bool *widened);
+/* Whether a node has operands of 16-bit floats, and may have f32 in their place. */
+bool lower_may_widen(const Node *node);
+/* The same node on f32 then, between casts: what it is made of rounds once, as it does. `operands`: what it reads, as f32
+   where it is there already; NULL: casts. */
+tn_status lower_widened(Node *node, Value *const *operands, bool *widened);
 /* The same node with all results that its op has, where it has some of the optional ones. */
 tn_status lower_completed(Node *node, bool *completed);
 /* A node of which nobody reads an element: constants without elements. */

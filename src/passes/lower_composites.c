@@ -139,7 +139,7 @@ static tn_status make_matcher(Work *w) {
    that is read of it, counts as unchanged: it would be next again. */
 static tn_status by_rules(Work *w, Node *node, bool *changed) {
     if (node->op->kind != OP_COMPOSITE || node->op->lower) return TN_OK;
-    TRY(lower_widened(node, changed));
+    TRY(lower_widened(node, NULL, changed));
     if (!*changed) TRY(lower_completed(node, changed));
     if (!*changed) TRY(rewrite_once(w->rules, node, changed));
     *changed &= !node_is_placed(node);

@@ -19,8 +19,6 @@ static bool is_half(const Value *v) {
     return v && v->type->kind == TYPE_TENSOR && (v->type->dtype == TN_F16 || v->type->dtype == TN_BF16);
 }
 
-static bool is_known(const Value *v) { return v->type->kind == TYPE_TENSOR && v->type->dtype != TN_UNDEFINED; }
-
 /* ---- which nodes --------------------------------------------------------------------------------------------- */
 
 static bool has_kernel(const OpSchema *op) {
@@ -35,25 +33,12 @@ static bool stays(const Node *node) {
            node_is_onnx(node, "QuantizeLinear");
 }
 
-/* All of a node's floats are widened or none. */
-static bool takes_f32(const Node *node) {
-    bool any = false;
-    if (node->op->regions || node->op->flags & (OP_CONTROL | OP_RANDOM) || node->n_operands > OP_MAX_INPUTS ||
-        node_graph(node, 0) || stays(node))
-        return false;
-    for (uint32_t i = 0; i < node->n_operands; i++) {
-        const Value *v = node->operands[i].value;
-        if (v && !is_known(v)) return false;
-        if (!is_half(v)) continue;
-        any = true;
-        if (!(op_input_spec(node->op, i)->types & TS(TN_F32))) return false;
-    }
-    for (uint32_t i = 0; i < node->n_results; i++)
-        if (!is_known(node->results[i])) return false;
-    return any && has_kernel(node->op);
+static bool is_for_f32(const Node *node) {
+    return !node->op->regions && !(node->op->flags & OP_RANDOM) && !node_graph(node, 0) && !stays(node) &&
+           lower_may_widen(node) && has_kernel(node->op);
 }
 
-/* ---- operands and results ------------------------------------------------------------------------------------ */
+/* ---- operands ------------------------------------------------------------------------------------------------ */
 
 static void insert_after(Node *node, Node *place, Graph *graph) {
     Node *next = place ? place->next : graph->first;
@@ -61,9 +46,9 @@ static void insert_after(Node *node, Node *place, Graph *graph) {
     else node_append(node);
 }
 
-static tn_status new_cast(Graph *graph, Value *from, tn_dtype to, Node **out) {
-    TRY(node_new(graph, op_find(STR(""), STR("Cast")), &from, 1, 1, out));
-    return node_set_int(*out, "to", to);
+static tn_status new_cast(Value *from, Node **out) {
+    TRY(node_new(from->graph, op_find(STR(""), STR("Cast")), &from, 1, 1, out));
+    return node_set_int(*out, "to", TN_F32);
 }
 
 /* The same numbers as float32. */
@@ -83,7 +68,7 @@ static tn_status widened(Widening *w, Value *v, Value **out) {
     }
     Node *node;
     if (value_payload(v)) TRY(widen_constant(w, v, &node));
-    else TRY(new_cast(v->graph, v, TN_F32, &node));
+    else TRY(new_cast(v, &node));
     insert_after(node, v->def, v->graph);
     if (!value_payload(node->results[0])) TRY(infer_node(node));
     *out = node->results[0];
@@ -91,42 +76,15 @@ static tn_status widened(Widening *w, Value *v, Value **out) {
     return TN_OK;
 }
 
-static tn_status copy_attrs(const Node *from, Node *to) {
-    for (uint32_t i = 0; i < from->n_attrs; i++) TRY(node_set_attr(to, &from->attrs[i]));
-    to->loc = from->loc;
-    return TN_OK;
-}
-
-/* Results are rounded to what they were. */
-static tn_status give_results(Node *node, Node *wide) {
-    for (uint32_t i = 0; i < node->n_results; i++) {
-        Value *old = node->results[i], *with = wide->results[i];
-        Node *cast;
-        if (is_half(old) && with->type->dtype != old->type->dtype) {
-            TRY(new_cast(node->graph, with, old->type->dtype, &cast));
-            node_insert_before(cast, node);
-            TRY(infer_node(cast));
-            with = cast->results[0];
-        }
-        TRY(value_take_over(old, with));
-    }
-    return TN_OK;
-}
-
 static tn_status widen(Widening *w, Node *node) {
     Value *operands[OP_MAX_INPUTS];
-    Node *wide;
+    bool done;
     for (uint32_t i = 0; i < node->n_operands; i++) {
         operands[i] = node->operands[i].value;
         if (is_half(operands[i])) TRY(widened(w, operands[i], &operands[i]));
     }
-    TRY(node_new(node->graph, node->op, operands, node->n_operands, node->n_results, &wide));
-    TRY(copy_attrs(node, wide));
-    node_insert_before(wide, node);
-    TRY(infer_node(wide));
-    TRY(give_results(node, wide));
-    node_erase(node);
-    w->n_nodes++;
+    TRY(lower_widened(node, operands, &done));
+    w->n_nodes += done;
     return TN_OK;
 }
 
@@ -135,7 +93,7 @@ static tn_status widen(Widening *w, Node *node) {
 static tn_status widen_graph(Widening *w, Graph *graph) {
     for (Node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        if (takes_f32(node) && pass_may_change(w->run)) TRY(widen(w, node));
+        if (is_for_f32(node) && pass_may_change(w->run)) TRY(widen(w, node));
     }
     return TN_OK;
 }
