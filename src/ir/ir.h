@@ -535,6 +535,10 @@ static inline const AttrSpec *op_attrs(const OpSchema *op) {
 static inline bool node_is_onnx(const Node *n, const char *name) {
     return !n->op->domain && strcmp(n->op->name, name) == 0;
 }
+/* Whether an op of ONNX's own domain has one of these names: OP_IS_ONE_OF(node->op, "Slice", "Split"). */
+bool op_is_one_of(const OpSchema *op, const char *const *names, size_t n);
+#define OP_IS_ONE_OF(op, ...) \
+    op_is_one_of(op, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 /* Of a tensor whose rank is known; else, and for NULL, -1. */
 static inline int value_rank(const Value *v) { return v && v->type->kind == TYPE_TENSOR ? v->type->shape.rank : -1; }
 /* Whether nodes of the graph must not read values of the graphs around it. */

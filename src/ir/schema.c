@@ -52,6 +52,12 @@ const char *op_full_name(const OpSchema *op, char *buffer, size_t size) {
     return buffer;
 }
 
+bool op_is_one_of(const OpSchema *op, const char *const *names, size_t n) {
+    for (size_t i = 0; !op->domain && i < n; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
+}
+
 const OpSchema *op_named(Str name) {
     size_t dot = name.n;
     while (dot > 0 && name.s[dot - 1] != '.') dot--;

@@ -247,11 +247,8 @@ static bool is_zeros(const Tensor *t) {
 
 /* Of these the result has no other elements than operand 0. */
 static bool only_moves(const OpSchema *op) {
-    static const char *const names[] = {"Expand",  "Gather", "Identity",  "Reshape",  "Slice",
-                                        "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
-    for (size_t i = 0; !op->domain && i < sizeof names / sizeof *names; i++)
-        if (strcmp(op->name, names[i]) == 0) return true;
-    return false;
+    return OP_IS_ONE_OF(op, "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose",
+                        "Unsqueeze");
 }
 
 /* Whether all elements are 0, however many there will be. */

@@ -28,10 +28,7 @@ static bool has_kernel(const OpSchema *op) {
 }
 
 /* A scale of 16 bits says that QuantizeLinear is to divide as such numbers do. */
-static bool stays(const Node *node) {
-    return node_is_onnx(node, "Cast") || node_is_onnx(node, "CastLike") || node_is_onnx(node, "Identity") ||
-           node_is_onnx(node, "QuantizeLinear");
-}
+static bool stays(const Node *node) { return OP_IS_ONE_OF(node->op, "Cast", "CastLike", "Identity", "QuantizeLinear"); }
 
 static bool is_for_f32(const Node *node) {
     return !node->op->regions && !(node->op->flags & OP_RANDOM) && !node_graph(node, 0) && !stays(node) &&

@@ -29,22 +29,12 @@ static double bytes_of(const Value *v, const Shape *s) {
     return n;
 }
 
-static bool is_one_of(const OpSchema *op, const char *const *names, size_t n) {
-    for (size_t i = 0; !op->domain && i < n; i++)
-        if (strcmp(op->name, names[i]) == 0) return true;
-    return false;
-}
-
 static bool is_view(const OpSchema *op) {
-    static const char *const names[] = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"};
-    return is_one_of(op, names, sizeof names / sizeof *names);
+    return OP_IS_ONE_OF(op, "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity");
 }
 
 /* Views as well, but of what does not lie together. */
-static bool is_part(const OpSchema *op) {
-    static const char *const names[] = {"Slice", "Split"};
-    return is_one_of(op, names, sizeof names / sizeof *names);
-}
+static bool is_part(const OpSchema *op) { return OP_IS_ONE_OF(op, "Slice", "Split"); }
 
 /* Parts of a convolution's channels, which lie side by side: what reads some of them is slower, or gets them copied, and the
    functions behind the convolution are no part of it any more, so each goes through its part once more. */
@@ -138,9 +128,8 @@ bool node_is_constant(const Node *node) {
 
 /* A part of a view, where it could be a view of a part: what makes the part may then be spared the rest. */
 static bool cuts_view(const Node *node, Node *const *nodes, size_t n) {
-    static const char *const cut[] = {"Gather", "Slice"};
     const Value *v = node_operand(node, 0);
-    if (!v || !v->def || !is_one_of(node->op, cut, 2) || !is_view(v->def->op)) return false;
+    if (!v || !v->def || !OP_IS_ONE_OF(node->op, "Gather", "Slice") || !is_view(v->def->op)) return false;
     for (size_t i = 0; i < n; i++)
         if (nodes[i] == v->def) return true;
     return false;

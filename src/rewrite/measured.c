@@ -9,15 +9,6 @@ static const double LAUNCH = 350, PART = 50, VIEW = 2;
 static const double DENSE = 100, STEPPED = 150, WINOGRAD = 350, DEPTHWISE = 50, GROUPED = 40, OTHERS = 12;
 static const double MOVED = 40, SWEPT = 40, REDUCED = 20, TRANSFORMED = 10, WEIGHTS = 20;
 
-static bool is_named(const Node *node, const char *const *names, size_t n) {
-    for (size_t i = 0; !node->op->domain && i < n; i++)
-        if (strcmp(node->op->name, names[i]) == 0) return true;
-    return false;
-}
-
-#define IS_NAMED(node, ...) \
-    is_named(node, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
-
 static double count_of(const Shape *s) {
     double n = 1;
     for (int i = 0; i < s->rank; i++) n *= (double)s->dims[i];
@@ -84,19 +75,19 @@ static double conv_cost(const Node *node, const Shape *in, const Shape *out) {
 
 static bool is_view(const Node *node) {
     return node->op->kind == OP_HOST ||
-           IS_NAMED(node, "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand");
+           OP_IS_ONE_OF(node->op, "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand");
 }
 
 /* A view, as a Slice is. */
 static bool takes_one(const Node *node) {
     const Value *i = node->n_operands == 2 ? node->operands[1].value : NULL;
-    return IS_NAMED(node, "Gather") && i && value_payload(i) && i->type->shape.rank == 0;
+    return OP_IS_ONE_OF(node->op, "Gather") && i && value_payload(i) && i->type->shape.rank == 0;
 }
 
 /* Parts are read with gaps, which parts of parts are anyway. */
 static double split_cost(const Node *node, const Shape *out) {
     const Value *v = node_operand(node, 0);
-    bool again = v && v->def && IS_NAMED(v->def, "Split");
+    bool again = v && v->def && OP_IS_ONE_OF(v->def->op, "Split");
     return again ? PART : PART + bytes_written(node, out) / SWEPT;
 }
 
@@ -125,24 +116,24 @@ static double element_cost(const Node *node) {
 
 static bool sweeps(const Node *node) {
     return (!node->op->domain && strncmp(node->op->name, "Reduce", 6) == 0) ||
-           IS_NAMED(node, "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization",
-                    "InstanceNormalization", "LayerNormalization", "LogSoftmax", "MaxPool", "RMSNormalization",
-                    "Resize", "Softmax");
+           OP_IS_ONE_OF(node->op, "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization",
+                        "InstanceNormalization", "LayerNormalization", "LogSoftmax", "MaxPool", "RMSNormalization",
+                        "Resize", "Softmax");
 }
 
 double node_cost_measured(void *user, const Node *node, const Shape *in, const Shape *out) {
     (void)user;
     if (is_view(node)) return VIEW;
-    if (IS_NAMED(node, "Slice") || takes_one(node)) return PART;
-    if (IS_NAMED(node, "Split")) return split_cost(node, out);
-    if (IS_NAMED(node, "Concat")) return concat_cost(node, out);
+    if (OP_IS_ONE_OF(node->op, "Slice") || takes_one(node)) return PART;
+    if (OP_IS_ONE_OF(node->op, "Split")) return split_cost(node, out);
+    if (OP_IS_ONE_OF(node->op, "Concat")) return concat_cost(node, out);
     if (node->op->kind == OP_DEFORMABLE) return LAUNCH + 2 * bytes_written(node, out) / MOVED;
-    if (IS_NAMED(node, "Conv") && node->n_operands >= 2) return conv_cost(node, in, out);
-    if (IS_NAMED(node, "MatMul", "Gemm") && node->n_operands >= 2) return product_cost(node, in, out);
+    if (OP_IS_ONE_OF(node->op, "Conv") && node->n_operands >= 2) return conv_cost(node, in, out);
+    if (OP_IS_ONE_OF(node->op, "MatMul", "Gemm") && node->n_operands >= 2) return product_cost(node, in, out);
     double bytes = bytes_read(node, in) + bytes_written(node, out);
     if (node->op->flags & OP_ELEMENTWISE) return LAUNCH + bytes / SWEPT + count_of(&out[0]) * element_cost(node);
     if (sweeps(node)) return LAUNCH + bytes / REDUCED;
-    if (IS_NAMED(node, "Attention", "ConvTranspose", "Einsum", "MatMulInteger", "ConvInteger"))
+    if (OP_IS_ONE_OF(node->op, "Attention", "ConvTranspose", "Einsum", "MatMulInteger", "ConvInteger"))
         return LAUNCH + op_flops(node, in, out) / DENSE * 1.5 + bytes / SWEPT;
     return LAUNCH + op_flops(node, in, out) / OTHERS + bytes / REDUCED;
 }
@@ -154,8 +145,8 @@ NodeRole node_role(const Node *node) {
     if (node->n_results != 1 || !node_result(node, 0) || node_result(node, 0)->type->kind != TYPE_TENSOR)
         return ROLE_OTHER;
     if (node->op->flags & OP_ELEMENTWISE) return ROLE_LIGHT;
-    bool heavy = IS_NAMED(node, "Conv", "MatMul", "Gemm", "ConvTranspose") ||
-                 (sweeps(node) && !IS_NAMED(node, "Resize"));
+    bool heavy = OP_IS_ONE_OF(node->op, "Conv", "MatMul", "Gemm", "ConvTranspose") ||
+                 (sweeps(node) && !OP_IS_ONE_OF(node->op, "Resize"));
     return heavy ? ROLE_HEAVY : ROLE_OTHER;
 }
 

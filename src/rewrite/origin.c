@@ -7,12 +7,6 @@ typedef struct Place { /* a dimension of a value */
     int axis;
 } Place;
 
-static bool is_one_of(const Node *node, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (node_is_onnx(node, names[i])) return true;
-    return false;
-}
-
 /* The only operand that may have more than one element along this dimension of the result; another of which that is not
    certain could be the one that broadcasts. */
 static bool through_elementwise(const Node *node, Place *p) {
@@ -118,11 +112,11 @@ static bool upwards(Place *p) {
     if (!node || node->n_operands == 0) return false;
     if (node_is_onnx(node, "Split")) return through_split(node, p);
     if (p->value->index > 0) return false;
-    if (is_one_of(node, same, sizeof same / sizeof *same)) {
+    if (op_is_one_of(node->op, same, sizeof same / sizeof *same)) {
         p->value = node->operands[0].value;
         return value_rank(p->value) > p->axis;
     }
-    if (is_one_of(node, products, sizeof products / sizeof *products)) return through_matmul(node, p);
+    if (op_is_one_of(node->op, products, sizeof products / sizeof *products)) return through_matmul(node, p);
     if (node->op->domain) return false;
     if (node_is_onnx(node, "Transpose")) return through_transpose(node, p);
     if (node_is_onnx(node, "Reshape")) return through_reshape(node, p);
