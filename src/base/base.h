@@ -68,6 +68,7 @@ tn_dtype dtype_from_name(const char *name, size_t length); /* TN_UNDEFINED when 
 bool dtype_is_float(tn_dtype dtype);                       /* any IEEE or reduced float, not complex */
 bool dtype_is_signed_int(tn_dtype dtype);
 bool dtype_is_unsigned_int(tn_dtype dtype); /* BOOL not included */
+bool dtype_is_half(tn_dtype dtype);         /* F16, BF16 */
 bool dtype_is_complex(tn_dtype dtype);
 
 /* ---- memory (memory.c, arena.c) ------------------------------------------------------------------------------ */

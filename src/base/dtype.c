@@ -47,4 +47,6 @@ bool dtype_is_unsigned_int(tn_dtype dtype) {
     return is_one_of(dtype, BIT(U2) | BIT(U4) | BIT(U8) | BIT(U16) | BIT(U32) | BIT(U64));
 }
 
+bool dtype_is_half(tn_dtype dtype) { return is_one_of(dtype, BIT(F16) | BIT(BF16)); }
+
 bool dtype_is_complex(tn_dtype dtype) { return is_one_of(dtype, BIT(C64) | BIT(C128)); }

@@ -356,9 +356,7 @@ tn_status op_lower_in_f32(Node *node, bool *lowered) {
 
 /* ---- 16-bit floats ------------------------------------------------------------------------------------------- */
 
-static bool is_narrow(const Value *v) {
-    return v && v->type->kind == TYPE_TENSOR && (lower_dtype(v) == TN_F16 || lower_dtype(v) == TN_BF16);
-}
+static bool is_narrow(const Value *v) { return v && v->type->kind == TYPE_TENSOR && dtype_is_half(lower_dtype(v)); }
 
 static tn_status copy_attrs(const Node *from, Node *to) {
     for (uint32_t i = 0; i < from->n_attrs; i++) {

@@ -68,7 +68,7 @@ tn_status lower_dequantize(LowerCtx *c) {
 /* The quotient in f64, in f32, or as a half precision has it. */
 static Value *quotient(LowerCtx *c, tn_dtype precision, tn_dtype wide) {
     Value *x = lower_cast(c, lower_in(c, 0), wide), *scale = lower_cast(c, linear_scale(c, lower_in(c, 1)), wide);
-    bool half = precision == TN_F16 || precision == TN_BF16;
+    bool half = dtype_is_half(precision);
     if (half) x = lower_cast(c, lower_cast(c, x, precision), wide);
     if (half) scale = lower_cast(c, lower_cast(c, scale, precision), wide);
     Value *q = LOWER(c, "Div", x, scale);
@@ -106,7 +106,7 @@ static tn_status quantize_linear(LowerCtx *c, tn_dtype precision, bool saturate)
 
 tn_status lower_quantize(LowerCtx *c) {
     tn_dtype precision = (tn_dtype)attr_int(c->node, "precision"), scale = lower_dtype(lower_in(c, 1));
-    bool half = scale == TN_F16 || scale == TN_BF16;
+    bool half = dtype_is_half(scale);
     return quantize_linear(c, precision ? precision : half ? scale : TN_UNDEFINED, attr_int(c->node, "saturate") != 0);
 }
 

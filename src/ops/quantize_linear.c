@@ -171,7 +171,7 @@ static tn_status quantize(KernelCtx *c, bool blocked, tn_dtype precision, bool s
 /* Without the attribute "the type of y_scale determines the precision of the division": halves, else float. */
 static tn_status quantize_linear_reference(KernelCtx *c) {
     tn_dtype precision = (tn_dtype)attr_int(c->node, "precision"), scale = c->in[1]->dtype;
-    bool half = scale == TN_F16 || scale == TN_BF16;
+    bool half = dtype_is_half(scale);
     return quantize(c, true, precision ? precision : half ? scale : TN_UNDEFINED, attr_int(c->node, "saturate") != 0);
 }
 

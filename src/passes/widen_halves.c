@@ -15,9 +15,7 @@ typedef struct Widening {
     int64_t n_nodes, n_constants;
 } Widening;
 
-static bool is_half(const Value *v) {
-    return v && v->type->kind == TYPE_TENSOR && (v->type->dtype == TN_F16 || v->type->dtype == TN_BF16);
-}
+static bool is_half(const Value *v) { return v && v->type->kind == TYPE_TENSOR && dtype_is_half(v->type->dtype); }
 
 /* ---- which nodes --------------------------------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ static tn_status find_quantised(Oracle *o, const Model *model) {
 double oracle_rtol(const Oracle *o, tn_dtype dtype) {
     if (o->rtol > 0) return o->rtol;
     if (o->quantised) return 4e-2; /* both answers may be off by 2e-2, and either way */
-    return dtype == TN_F16 || dtype == TN_BF16 ? 2e-2 : 1e-4;
+    return dtype_is_half(dtype) ? 2e-2 : 1e-4;
 }
 
 double oracle_atol(const Oracle *o) { return o->atol > 0 ? o->atol : 1e-7; }

@@ -113,8 +113,6 @@ static int scales_from_end(const Node *node) {
 
 static tn_dtype dtype_of(const Value *v) { return v->type->kind == TYPE_TENSOR ? v->type->dtype : TN_UNDEFINED; }
 
-static bool is_half(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16; }
-
 static bool is_number(tn_dtype dtype) { return dtype < TN_DTYPE_END && (TS_NUMERIC & TS(dtype)) != 0; }
 
 /* Powers of another type are computed in double, so those are left alone unless they are constants. */
@@ -129,7 +127,7 @@ static bool type_fits(char type, const Value *v, tn_dtype *either) {
     case 'f': return dtype == TN_F32;
     case 'b': return dtype == TN_BOOL;
     case 'q': return dtype == TN_U8 || dtype == TN_I8;
-    case 'h': return dtype == TN_F32 || dtype == TN_BOOL || is_half(dtype);
+    case 'h': return dtype == TN_F32 || dtype == TN_BOOL || dtype_is_half(dtype);
     case 'n': return dtype == TN_F32 || (is_number(dtype) && is_single(v));
     case 'B': return is_number(dtype) || dtype == TN_BOOL;
     default:
@@ -159,9 +157,9 @@ bool body_knows(const OpSchema *op) { return row_of(op) != NULL; }
 
 /* Numbers are floats of 32 bits on their way: those that do not fit there would be rounded twice. */
 static bool rounds_once(tn_dtype from, tn_dtype to) {
-    bool small = from == TN_F32 || is_half(from) || from == TN_BOOL || dtype_size(from) == 1 || from == TN_I16 ||
+    bool small = from == TN_F32 || dtype_is_half(from) || from == TN_BOOL || dtype_size(from) == 1 || from == TN_I16 ||
                  from == TN_U16;
-    return !is_half(to) || small;
+    return !dtype_is_half(to) || small;
 }
 
 /* Whether scales (and zero points) are one number or go along an axis that is known. */
@@ -436,7 +434,7 @@ static int make_cast(Maker *m, const Node *node, BodyCode code) {
     bool from = kind == TN_BOOL, to = result == TN_BOOL;
     bool is_int = kind == TN_I32 && x >= 0 && m->b->values[x].kind != BODY_TILE;
     if (is_int) x = make1(m, BODY_FROM_INT, x, 0, 0); /* tiles are floats, whatever they stand for */
-    if (is_half(result) && !from) code = result == TN_F16 ? BODY_TO_F16 : BODY_TO_BF16;
+    if (dtype_is_half(result) && !from) code = result == TN_F16 ? BODY_TO_F16 : BODY_TO_BF16;
     return make1(m, from == to ? code : to ? BODY_TRUTH : BODY_NUMBER, x, 0, 0);
 }
 
@@ -549,7 +547,7 @@ static tn_status make_nodes(Maker *m) {
         int value = m->graph ? load(m, find(m, v, 0, 0)) : m->made_as[0];
         if (value < 0) return fail(TN_INTERNAL, "a result of the body is none of its values");
         b->types[i] = dtype_of(v);
-        b->results[i] = is_half(b->types[i]) ? before_rounding(b, value) : value;
+        b->results[i] = dtype_is_half(b->types[i]) ? before_rounding(b, value) : value;
     }
     return TN_OK;
 }

@@ -16,7 +16,7 @@ static bool is_float(const KernelQuery *q, int i, bool may_lack) {
 
 static bool matches(const KernelQuery *q) {
     int64_t precision = attr_int(q->node, "softmax_precision");
-    if (q->n_out > OUT_QK || precision == TN_F16 || precision == TN_BF16) return false;
+    if (q->n_out > OUT_QK || dtype_is_half(precision)) return false;
     for (int i = IN_Q; i <= IN_V; i++) {
         if (!is_float(q, i, false)) return false;
         for (int d = 0; d < q->in[i]->rank; d++)
