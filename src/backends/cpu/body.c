@@ -162,13 +162,14 @@ static bool rounds_once(tn_dtype from, tn_dtype to) {
     return !dtype_is_half(to) || small;
 }
 
+static bool is_one_number(const Shape *s) { return s->rank == 0 || (s->rank == 1 && s->dims[0] == 1); }
+
 /* Whether scales (and zero points) are one number or go along an axis that is known. */
 static bool scales_fit(const Node *node) {
     const Shape *x = &node->operands[0].value->type->shape, *s = &node->operands[1].value->type->shape;
-    bool one = s->rank == 0 || (s->rank == 1 && s->dims[0] == 1);
     if (attr_int(node, "block_size") != 0 || s->rank < 0 || s->rank > 1) return false;
     if (node_is_onnx(node, "QuantizeLinear") && attr_int(node, "precision") != 0) return false;
-    return one || (x->rank > 0 && scales_from_end(node) > 0);
+    return is_one_number(s) || (x->rank > 0 && scales_from_end(node) > 0);
 }
 
 bool body_takes(const Node *node) {
@@ -445,9 +446,8 @@ static int make_is_inf(Maker *m, const Node *node, BodyCode code) {
 
 /* Operand k, scales or zero points: one number, or along the axis. */
 static int scales(Maker *m, const Node *node, int k) {
-    const Shape *s = &node->operands[k].value->type->shape;
-    bool one = s->rank == 0 || (s->rank == 1 && s->dims[0] == 1);
-    return find(m, node->operands[k].value, k, one ? 0 : scales_from_end(node));
+    const Value *v = node->operands[k].value;
+    return find(m, v, k, is_one_number(&v->type->shape) ? 0 : scales_from_end(node));
 }
 
 /* The zero point; -1: it is 0. */
