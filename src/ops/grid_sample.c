@@ -137,6 +137,24 @@ static tn_status sampler_of(const KernelCtx *c, Sampler *s) {
 
 enum { SAMPLE_BLOCK = 64, SAMPLE_TAPS = 64 };
 
+/* Of place number `item`. The grid names the innermost dimension first. */
+static void find_all_taps(const Sampler *s, const double *grid, int64_t item, int64_t index[][4], double weight[][4]) {
+    for (int d = 0; d < s->rank; d++)
+        find_taps(s, grid[item * s->rank + s->rank - 1 - d], s->in[d], index[d], weight[d]);
+}
+
+/* The element that one tap of each dimension leads to, and its weight; -1: one of them reads nothing. */
+static int64_t tap_element(const Sampler *s, int64_t index[][4], double weight[][4], const int64_t *tap, double *w) {
+    int64_t at = 0;
+    *w = 1;
+    for (int d = 0; d < s->rank; d++) {
+        int64_t k = index[d][tap[d]];
+        at = at < 0 || k < 0 ? -1 : at * s->in[d] + k;
+        *w *= weight[d][tap[d]];
+    }
+    return at;
+}
+
 #define BODY "ops/grid_sample_body.h"
 #include "ops/each_float_int.h"
 

@@ -16,15 +16,13 @@ typedef struct FN(Taps) {
     T weight[SAMPLE_TAPS][SAMPLE_BLOCK];
 } FN(Taps);
 
-/* Of place number i of the block, which is item `item`. The grid names the innermost dimension first. */
+/* Of place number i of the block, which is item `item`. */
 static void FN(find_all)(const FN(SampleJob) * job, int64_t item, FN(Taps) * taps, int64_t i) {
     const Sampler *s = job->s;
     int64_t index[TN_MAX_RANK][4], tap[TN_MAX_RANK] = {0}, counts[TN_MAX_RANK];
     double weight[TN_MAX_RANK][4];
-    for (int d = 0; d < s->rank; d++) {
-        find_taps(s, job->grid[item * s->rank + s->rank - 1 - d], s->in[d], index[d], weight[d]);
-        counts[d] = s->taps;
-    }
+    find_all_taps(s, job->grid, item, index, weight);
+    for (int d = 0; d < s->rank; d++) counts[d] = s->taps;
     int n = 0;
     if (s->rank == 2) {
         for (int k = 0; k < s->taps; k++)
@@ -38,18 +36,11 @@ static void FN(find_all)(const FN(SampleJob) * job, int64_t item, FN(Taps) * tap
         return;
     }
     do {
-        double w = 1;
-        int64_t at = 0;
-        bool inside = true;
-        for (int d = 0; d < s->rank; d++) {
-            int64_t k = index[d][tap[d]];
-            inside = inside && k >= 0;
-            w *= weight[d][tap[d]];
-            at = at * s->in[d] + k;
-        }
-        taps->element[n][i] = inside ? at * s->parts : -1;
+        double w;
+        int64_t at = tap_element(s, index, weight, tap, &w);
+        taps->element[n][i] = at < 0 ? -1 : at * s->parts;
         taps->weight[n++][i] = (T)w;
-        taps->inside &= inside;
+        taps->inside &= at >= 0;
     } while (next_index(s->rank, counts, tap));
     taps->n = n;
 }
@@ -93,22 +84,14 @@ static void FN(sample_range)(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-/* Taps that read nothing have index -1. */
 static double FN(weigh_many)(const Sampler *s, const T *x, int64_t index[][4], double weight[][4]) {
     int64_t tap[TN_MAX_RANK] = {0}, taps[TN_MAX_RANK];
     double sum = 0;
     for (int d = 0; d < s->rank; d++) taps[d] = s->taps;
     do {
-        double w = 1;
-        int64_t at = 0;
-        bool inside = true;
-        for (int d = 0; d < s->rank; d++) {
-            int64_t i = index[d][tap[d]];
-            inside = inside && i >= 0;
-            w *= weight[d][tap[d]];
-            at = at * s->in[d] + i;
-        }
-        if (inside) sum += w * (double)x[at * s->parts];
+        double w;
+        int64_t at = tap_element(s, index, weight, tap, &w);
+        if (at >= 0) sum += w * (double)x[at * s->parts];
     } while (next_index(s->rank, taps, tap));
     return sum;
 }
@@ -120,9 +103,7 @@ static void FN(sample_places)(void *arg, int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
         int64_t index[TN_MAX_RANK][4], b = item / s->out_plane;
         double weight[TN_MAX_RANK][4];
-        /* The grid names the innermost dimension first. */
-        for (int d = 0; d < s->rank; d++)
-            find_taps(s, job->grid[item * s->rank + s->rank - 1 - d], s->in[d], index[d], weight[d]);
+        find_all_taps(s, job->grid, item, index, weight);
         for (int64_t plane = b * s->channels; plane < (b + 1) * s->channels; plane++) {
             const T *x = job->x + plane * s->in_plane * s->parts;
             T *y = job->y + (plane * s->out_plane + item % s->out_plane) * s->parts;
