@@ -56,26 +56,33 @@ static tn_status check_batch(const RoiJob *job, int64_t n, int64_t batches) {
     return TN_OK;
 }
 
-/* The two elements around a coordinate along one dimension, and the weight of the second. False: outside. */
-static bool neighbours(double v, int64_t size, int64_t *low, int64_t *high, double *weight) {
-    if (!(v >= -1 && v <= (double)size)) return false;
-    if (v < 0) v = 0;
-    *low = (int64_t)v;
-    if (*low >= size - 1) {
-        *low = *high = size - 1;
-        *weight = 0;
-    } else {
-        *high = *low + 1;
-        *weight = v - (double)*low;
-    }
-    return true;
-}
-
 /* A bin's sampling points along one dimension: start + (i + 0.5) * step. Those from first to last may be inside. */
 typedef struct Points {
     double count, start, step;
     int64_t first, last;
 } Points;
+
+/* The two elements around a coordinate along one dimension, and the weight of the second. */
+typedef struct Between {
+    int64_t low, high;
+    double weight;
+} Between;
+
+/* Around point number i. False: it is outside. */
+static bool neighbours(const Points *points, int64_t i, int64_t size, Between *b) {
+    double v = points->start + ((double)i + 0.5) * points->step;
+    if (!(v >= -1 && v <= (double)size)) return false;
+    if (v < 0) v = 0;
+    b->low = (int64_t)v;
+    if (b->low >= size - 1) {
+        b->low = b->high = size - 1;
+        b->weight = 0;
+    } else {
+        b->high = b->low + 1;
+        b->weight = v - (double)b->low;
+    }
+    return true;
+}
 
 static double points_of(const RoiJob *job, double bin) {
     double count = job->sampling > 0 ? (double)job->sampling : ceil(bin);
@@ -111,6 +118,13 @@ typedef struct Sample {
     double weight[4];
 } Sample;
 
+static Sample sample_between(const RoiJob *job, const Between *y, const Between *x) {
+    return (Sample){{y->low * job->width + x->low, y->low * job->width + x->high, y->high * job->width + x->low,
+                     y->high * job->width + x->high},
+                    {(1 - y->weight) * (1 - x->weight), (1 - y->weight) * x->weight, y->weight * (1 - x->weight),
+                     y->weight * x->weight}};
+}
+
 enum { MOST_SAMPLES = 512, MOST_BINS = 64 };
 
 /* Bins that follow each other, and their samples one behind the other. */
@@ -129,15 +143,10 @@ static bool add_bin(const RoiJob *job, const Points *rows, const Points *columns
     double most = (double)(rows->last - rows->first + 1) * (double)(columns->last - columns->first + 1);
     if (bins->n == MOST_BINS || most > MOST_SAMPLES - n) return false;
     for (int64_t i = rows->first; i <= rows->last; i++) {
-        int64_t yl, yh, xl, xh;
-        double wy, wx;
-        if (!neighbours(rows->start + ((double)i + 0.5) * rows->step, job->height, &yl, &yh, &wy)) continue;
-        for (int64_t j = columns->first; j <= columns->last; j++) {
-            if (!neighbours(columns->start + ((double)j + 0.5) * columns->step, job->width, &xl, &xh, &wx)) continue;
-            bins->samples[n++] = (Sample){
-                {yl * job->width + xl, yl * job->width + xh, yh * job->width + xl, yh * job->width + xh},
-                {(1 - wy) * (1 - wx), (1 - wy) * wx, wy * (1 - wx), wy * wx}};
-        }
+        Between y, x;
+        if (!neighbours(rows, i, job->height, &y)) continue;
+        for (int64_t j = columns->first; j <= columns->last; j++)
+            if (neighbours(columns, j, job->width, &x)) bins->samples[n++] = sample_between(job, &y, &x);
     }
     bins->end[bins->n] = n;
     bins->count[bins->n++] = rows->count * columns->count;

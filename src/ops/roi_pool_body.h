@@ -6,15 +6,13 @@
 static double FN(pool_bin)(const RoiJob *job, const T *plane, const Points *rows, const Points *columns) {
     double sum = 0, top = 0, all = rows->count * columns->count, seen = 0;
     for (int64_t i = rows->first; i <= rows->last; i++) {
-        int64_t yl, yh, xl, xh;
-        double wy, wx;
-        if (!neighbours(rows->start + ((double)i + 0.5) * rows->step, job->height, &yl, &yh, &wy)) continue;
+        Between between_rows, between_columns;
+        if (!neighbours(rows, i, job->height, &between_rows)) continue;
         for (int64_t j = columns->first; j <= columns->last; j++) {
-            if (!neighbours(columns->start + ((double)j + 0.5) * columns->step, job->width, &xl, &xh, &wx)) continue;
-            double corner[4] = {(1 - wy) * (1 - wx) * (double)plane[yl * job->width + xl],
-                                (1 - wy) * wx * (double)plane[yl * job->width + xh],
-                                wy * (1 - wx) * (double)plane[yh * job->width + xl],
-                                wy * wx * (double)plane[yh * job->width + xh]};
+            if (!neighbours(columns, j, job->width, &between_columns)) continue;
+            const Sample s = sample_between(job, &between_rows, &between_columns);
+            double corner[4];
+            for (int k = 0; k < 4; k++) corner[k] = s.weight[k] * (double)plane[s.element[k]];
             double largest = fmax(fmax(corner[0], corner[1]), fmax(corner[2], corner[3]));
             top = seen++ == 0 ? largest : fmax(top, largest);
             sum += corner[0] + corner[1] + corner[2] + corner[3];
