@@ -76,7 +76,8 @@ bool dtype_is_complex(tn_dtype dtype);
 typedef tn_allocator Allocator;
 extern const Allocator allocator_default;
 extern const Allocator allocator_store; /* store.c: for what is written at once and stays, such as packed weights */
-void store_trim(void);                  /* gives back what it holds in advance */
+enum { STORE_BIG = 512 << 10 /* bytes: the pages of such a block of it are for its owner to bring in, by mem_touch */ };
+void store_trim(void); /* gives back what it holds in advance */
 
 /* Zeroed memory of at least one byte, or NULL with the diagnostic set. */
 void *mem_alloc(const Allocator *a, size_t size, size_t align);

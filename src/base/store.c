@@ -13,7 +13,6 @@
 enum {
     CHUNK = 64 << 20,     /* of addresses */
     MOST_BLOCK = 4 << 20, /* larger ones have a mapping of their own */
-    BIG = 512 << 10,      /* its pages are brought in by whoever asked for it */
     STEP = 256 << 10      /* so much comes in at once */
 };
 
@@ -80,7 +79,7 @@ static void *take(size_t size, size_t align) {
     size_t at = c ? round_up(c->used, align) : 0;
     if (!c || at + size > CHUNK) c = chunk_new(), at = 0;
     if (!c) return NULL;
-    if (size < BIG) touch(c, at + size);
+    if (size < STORE_BIG) touch(c, at + size);
     else leave(c, at + size);
     c->used = at + size;
     c->live += size;

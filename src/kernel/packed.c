@@ -76,18 +76,12 @@ static Entry *add(Context *context, const PackKey *key, size_t size, void *data,
     return e;
 }
 
-/* The store leaves to its users to bring in what is large. */
-static void bring_in(const Packed *packed, Pool *pool) {
-    enum { LEAST = 512 << 10 };
-    if (packed->size >= LEAST) mem_touch(pool, packed->data, packed->size);
-}
-
 /* With the lock held, which is given up while `make` runs. */
 static tn_status fill(Entry *e, tn_status (*make)(void *arg, void *dst), void *arg) {
     pthread_mutex_unlock(&lock);
     tn_status status = bytes_hold(e->key.source, e->context->pool);
     if (status == TN_OK) {
-        bring_in(&e->packed, e->context->pool);
+        if (e->packed.size >= STORE_BIG) mem_touch(e->context->pool, e->packed.data, e->packed.size);
         status = make(arg, e->packed.data);
         bytes_let_go(e->key.source);
         if (e->key.n_bytes) file_forget(e->key.source, e->key.n_bytes);
