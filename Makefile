@@ -5,7 +5,7 @@ JOBS  ?= $(shell nproc)
 CMAKE ?= cmake
 
 .DEFAULT_GOAL := build
-.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long test-aarch64 test-aarch64-kernels bench bench-ops bench-raster fmt lint clean help
+.PHONY: build debug tsan python setup demo test test-debug test-tsan test-long aarch64-ready test-aarch64 test-aarch64-kernels bench bench-ops bench-raster fmt lint clean help
 
 build: build/build.ninja ## build/tenon, build/libtenon.so and build/libtenon.a
 	@$(CMAKE) --build build -j $(JOBS)
@@ -48,18 +48,17 @@ test-long: setup ## all tests, the long ones too
 	@$(MAKE) --no-print-directory debug
 	@ctest --test-dir build/all-tests -j $(JOBS) --output-on-failure
 
-test-aarch64: ## build for aarch64 and run the unit tests and small models there, under qemu (on Debian)
+aarch64-ready:
 	@tools/setup.sh --aarch64
 	@.venv/bin/python tools/prepare_test_models.py cases generated quantised
 	@$(MAKE) --no-print-directory build/aarch64/build.ninja
+
+test-aarch64: aarch64-ready ## build for aarch64 and run the unit tests and small models there, under qemu (on Debian)
 	@$(CMAKE) --build build/aarch64 -j $(JOBS)
 	@ctest --test-dir build/aarch64 -j $(JOBS) --output-on-failure -LE 'long'
 
 KERNEL_TESTS := $(filter-out %_long,$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_cpu_*.c)))
-test-aarch64-kernels: ## of these only the kernels' unit tests and the small models
-	@tools/setup.sh --aarch64
-	@.venv/bin/python tools/prepare_test_models.py cases generated quantised
-	@$(MAKE) --no-print-directory build/aarch64/build.ninja
+test-aarch64-kernels: aarch64-ready ## of these only the kernels' unit tests and the small models
 	@$(CMAKE) --build build/aarch64 -j $(JOBS) --target tenon_cli $(KERNEL_TESTS)
 	@ctest --test-dir build/aarch64 -j $(JOBS) --output-on-failure -R '^unit\.cpu_|^models$$' -LE 'long'
 
